@@ -1,7 +1,7 @@
 // A lane is a sequence's place on the device: how far it has come, where it ends and how it samples; and what a step reports of it to the host.
 // The Rust structs of the same names are generated from these declarations.
 
-// One per sequence, in device memory. `list`, `advance`, `cancel`, `last_rows`, `lookup` and `propose` write it.
+// One per sequence, in device memory. `list`, `advance`, `cancel`, `last_rows`, `last_accepted`, `lookup` and `propose` write it.
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Lane {
     uint token;                // the last token of the sequence, which the next step takes first
     uint position;             // its position; keys and values of earlier positions are valid
@@ -83,6 +83,14 @@ Lane lane_of(uint64_t state, uint lane) {
 }
 // The lane of the workgroup's row.
 Lane own_lane(uint64_t state) { return lane_of(state, row_lane(state)); }
+// The token behind that of the workgroup's row, as the prompt or the step itself says it once it has ended. A row behind which none is known yet has its own
+// token: the last one of a prompt that is fed, and those of drafts that were not accepted.
+uint token_behind(uint64_t state) {
+    Lane lane = own_lane(state);
+    uint position = row_position(state);
+    bool known = position < lane.position || position + 1 < lane.prompt_length;
+    return known ? load_u32(lane.tokens, (position + 1) * 4) : row_token(state);
+}
 // The number of a lane of the step, by its place in the list.
 uint listed_lane(uint64_t state, uint place) { return load_u32(state, LISTED_OFFSET + place * 4); }
 

@@ -21,6 +21,13 @@ use crate::args::{
 use crate::error::{Error, Result};
 use crate::{device, surroundings, text_file};
 
+/// How a model file is opened to be driven by an engine.
+pub(crate) fn engine_file_options(args: &EngineArgs) -> FileOptions {
+    let mut options = file_options(&args.cache, args.rope.overrides());
+    options.mtp = args.draft.draft_mtp;
+    options
+}
+
 /// How a model file is opened with the context and the position embedding that were asked for.
 pub(crate) fn file_options(args: &CacheArgs, rope: RopeOverrides) -> FileOptions {
     let context = match args.ctx_size {
@@ -96,6 +103,7 @@ pub(crate) fn draft_options(args: &DraftArgs) -> Option<DraftOptions> {
     let drafter = match &args.draft {
         Some(path) => Drafter::Model(path.clone()),
         None if args.draft_ngram => Drafter::Lookup,
+        None if args.draft_mtp => Drafter::Mtp,
         None => return None,
     };
     let mut options = DraftOptions::new(drafter);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use zinc_kernels::Pipelines;
 use zinc_kernels::ops::ActFormat;
 use zinc_kernels::step::{FeedShapes, StepShape};
+use zinc_model::config::ModelOptions;
 use zinc_sched::SpeculationMode;
 use zinc_sched::adapter;
 
@@ -23,6 +24,16 @@ pub enum Drafter {
     Lookup,
     /// A smaller model with the same vocabulary, in this file. It drafts for a model of one lane only.
     Model(PathBuf),
+    /// The model's own block for multi-token prediction, with which its file must be opened ([`FileOptions::mtp`](crate::FileOptions::mtp)). It drafts for a model
+    /// of one lane only.
+    Mtp,
+}
+
+impl Drafter {
+    /// Whether it drafts for a model of one lane only.
+    pub(crate) fn needs_one_lane(&self) -> bool {
+        matches!(self, Self::Model(_) | Self::Mtp)
+    }
 }
 
 /// How a model's tokens are drafted. Drafts change how fast an answer comes, never its tokens.
@@ -65,7 +76,7 @@ impl ModelFile {
     /// memory to others.
     ///
     /// # Errors
-    /// A draft model that cannot be loaded, [`Error::DraftVocabulary`] or [`Error::DraftRecurrent`].
+    /// A draft model that cannot be loaded, [`Error::DraftVocabulary`], [`Error::DraftRecurrent`] or [`Error::DraftMtp`].
     pub(crate) fn draft_source(
         &self,
         options: &DraftOptions,
@@ -76,9 +87,12 @@ impl ModelFile {
     ) -> Result<adapter::DraftSource> {
         let max_drafts = options.tokens;
         match &options.drafter {
+            Drafter::Mtp if !self.model().config.mtp => Err(Error::DraftMtp),
+            Drafter::Mtp => Ok(adapter::DraftSource::Mtp { max_drafts }),
             Drafter::Lookup => Ok(adapter::DraftSource::Lookup { ngrams: DraftOptions::NGRAMS, max_drafts }),
             Drafter::Model(path) => {
-                let draft = Self::open_with(path, self.rope(), |_| self.cache())?;
+                let options = ModelOptions { rope: self.rope(), ..ModelOptions::default() };
+                let draft = Self::open_with(path, &options, |_| self.cache())?;
                 if draft.model().config.recurrent_bytes(0) > 0 {
                     return Err(Error::DraftRecurrent { path: path.clone() });
                 }

@@ -39,6 +39,9 @@ pub enum Error {
         /// The draft model's file.
         path: PathBuf,
     },
+    /// Drafts by the block for multi-token prediction of a file that was opened without it.
+    #[error("the model was opened without its block for multi-token prediction, and so cannot draft by it")]
+    DraftMtp,
     /// A constraint that cannot be made: a schema, a grammar or a regular expression with a fault.
     #[error(transparent)]
     Constraint(#[from] GrammarError),
@@ -83,9 +86,11 @@ impl Error {
                     | zinc_model::Error::Tokenizer(_)
             ),
             Self::Scheduler(error) => !error.is_fatal() && !matches!(error, zinc_sched::Error::Spawn { .. }),
-            Self::DraftVocabulary { .. } | Self::DraftRecurrent { .. } | Self::Validation { .. } | Self::Vulkan(_) => {
-                false
-            }
+            Self::DraftVocabulary { .. }
+            | Self::DraftRecurrent { .. }
+            | Self::DraftMtp
+            | Self::Validation { .. }
+            | Self::Vulkan(_) => false,
         }
     }
 }

@@ -30,7 +30,7 @@ impl Estimate {
     /// # Errors
     /// A model that zinc cannot run, with the reason.
     pub fn of_file(path: &Path, file: &FileOptions) -> Result<Self> {
-        Ok(Self::of_model(&Model::open_with(path, &file.rope)?, file))
+        Ok(Self::of_model(&Model::open_with(path, &file.model_options())?, file))
     }
 
     /// Estimates the memory and the work of an opened model, whose context and cache are as `file` says.

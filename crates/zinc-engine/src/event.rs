@@ -42,7 +42,7 @@ pub enum Note {
         /// Tensors of that model.
         tensors: usize,
     },
-    /// The file carries blocks that draft tokens (multi-token prediction), which zinc does not run: the answers are the same without them.
+    /// The file carries blocks that draft tokens (multi-token prediction), which were not asked for and are left out: the answers are the same without them.
     MtpIgnored {
         /// Tensors of those blocks.
         tensors: usize,
@@ -65,7 +65,7 @@ impl fmt::Display for Note {
             Self::MtpIgnored { tensors } => {
                 write!(
                     f,
-                    "the file has {tensors} tensors of multi-token prediction, which are not used: no tokens are drafted by them"
+                    "the file has {tensors} tensors of multi-token prediction, which are not used: drafts by them were not asked for"
                 )
             }
             Self::Device(notice) => notice.fmt(f),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use zinc_kernels::ops::CacheFormat;
-use zinc_model::config::{ModelConfig, RopeOverrides, RopeScaling, is_of_mtp, is_of_vision};
+use zinc_model::config::{ModelConfig, ModelOptions, RopeOverrides, RopeScaling, is_of_mtp, is_of_vision};
 use zinc_model::gguf::TensorInfo;
 use zinc_model::plan::CacheOptions;
 use zinc_model::{ChatInput, ChatTemplate, Model, Special, Tokenizer, gguf};
@@ -61,6 +61,8 @@ pub struct FileOptions {
     pub value_format: CacheFormat,
     /// What replaces the file's position embedding, of a draft model too. Nothing does by default.
     pub rope: RopeOverrides,
+    /// Whether the file's block for multi-token prediction is to draft ([`Drafter::Mtp`](crate::Drafter::Mtp)). Otherwise it is left out, as it is by default.
+    pub mtp: bool,
 }
 
 impl FileOptions {
@@ -74,7 +76,14 @@ impl FileOptions {
             key_format: CacheFormat::F16,
             value_format: CacheFormat::F16,
             rope: RopeOverrides::default(),
+            mtp: false,
         }
+    }
+
+    /// What the model is opened with.
+    #[must_use]
+    pub fn model_options(&self) -> ModelOptions {
+        ModelOptions { rope: self.rope, mtp: self.mtp }
     }
 
     /// The cache of a model that was trained for `trained` tokens, where 0 is unknown.
@@ -124,7 +133,7 @@ impl ModelFile {
     /// # Errors
     /// Whatever is wrong with the file.
     pub fn open(path: &Path, options: &FileOptions, on_event: &mut dyn FnMut(OpenEvent)) -> Result<Self> {
-        let file = Self::open_with(path, options.rope, |trained| options.cache(trained))?;
+        let file = Self::open_with(path, &options.model_options(), |trained| options.cache(trained))?;
         let (asked, trained) = (file.cache.context, file.model.config.n_ctx_train);
         if trained > 0 && asked > reach(&file.model.config, &options.rope) {
             on_event(OpenEvent::Note(Note::ContextBeyondTraining { asked, trained }));
@@ -135,19 +144,22 @@ impl ModelFile {
         }
         let is_of_mtp = |tensor: &&TensorInfo| is_of_mtp(&tensor.name, &file.model.config);
         let tensors = file.model.file.tensors().iter().filter(is_of_mtp).count();
-        if tensors > 0 {
+        if tensors > 0 && !options.mtp {
             on_event(OpenEvent::Note(Note::MtpIgnored { tensors }));
         }
         Ok(file)
     }
 
-    /// Opens a GGUF file, with a position embedding of which `rope` replaces parts. `cache` is called with the context that the model was
-    /// trained for, in tokens, and returns the cache to use.
-    pub(crate) fn open_with(path: &Path, rope: RopeOverrides, cache: impl FnOnce(u32) -> CacheOptions) -> Result<Self> {
-        let model = Arc::new(Model::open_with(path, &rope)?);
+    /// Opens a GGUF file. `cache` is called with the context that the model was trained for, in tokens, and returns the cache to use.
+    pub(crate) fn open_with(
+        path: &Path,
+        options: &ModelOptions,
+        cache: impl FnOnce(u32) -> CacheOptions,
+    ) -> Result<Self> {
+        let model = Arc::new(Model::open_with(path, options)?);
         let tokenizer = Arc::new(Tokenizer::from_gguf(&model.file)?);
         let cache = cache(model.config.n_ctx_train);
-        Ok(Self { model, tokenizer, cache, rope, compiler: OnceLock::new(), tags: Mutex::new(None) })
+        Ok(Self { model, tokenizer, cache, rope: options.rope, compiler: OnceLock::new(), tags: Mutex::new(None) })
     }
 
     /// The model: its file, configuration and tensors.

@@ -9,7 +9,7 @@ use zinc_kernels::ops::ActFormat;
 use zinc_kernels::step::{FeedShapes, MOST_LANES, StepShape};
 use zinc_model::device::{DeviceModel, MOST_ACTIVATION_BYTES, MOST_RANGE, available};
 use zinc_model::memory::{self, MemoryPlan};
-use zinc_model::plan::{PlanKind, PlanOptions, RowCounts, Sampler, SamplingStage, Sizes, StepPlan};
+use zinc_model::plan::{MtpDraft, PlanKind, PlanOptions, RowCounts, Sampler, SamplingStage, Sizes, StepPlan};
 use zinc_sched::adapter::{DraftSource, InterpreterModel, Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
     CheckpointLimits, Engine, EngineHandle, EngineOptions, FnClock, InflightDepth, ModelCall, SpeculationMode, Tracing,
@@ -17,7 +17,7 @@ use zinc_sched::{
 use zinc_vk::host_now_ns;
 
 use crate::answer::AnswerStream;
-use crate::draft::{DraftOptions, Drafter};
+use crate::draft::DraftOptions;
 use crate::error::Result;
 use crate::event::{Note, OpenEvent};
 use crate::file::{FileOptions, ModelFile};
@@ -312,12 +312,16 @@ impl ModelFile {
     /// How many lanes the model is to have.
     fn lanes(&self, draft: Option<&DraftOptions>) -> Result<u32> {
         let lanes = self.cache().lanes;
-        // A draft model has a cache for one sequence.
-        let has_draft_model = draft.is_some_and(|draft| matches!(draft.drafter, Drafter::Model(_)));
-        if (1..=MOST_LANES).contains(&lanes) && (lanes == 1 || !has_draft_model) {
+        // A draft model has a cache for one sequence, and multi-token prediction a state.
+        let needs_one = draft.is_some_and(|draft| draft.drafter.needs_one_lane());
+        if (1..=MOST_LANES).contains(&lanes) && (lanes == 1 || !needs_one) {
             return Ok(lanes);
         }
-        let expected = if has_draft_model { "1 with a draft model".to_owned() } else { format!("1 to {MOST_LANES}") };
+        let expected = if needs_one {
+            "1 with a draft model or multi-token prediction".to_owned()
+        } else {
+            format!("1 to {MOST_LANES}")
+        };
         Err(zinc_model::Error::KernelLimit { what: "the number of lanes", value: lanes, expected }.into())
     }
 
@@ -429,11 +433,17 @@ impl ModelFile {
         // All sampling stages have the same layers. What is behind the layers comes with the steps that sample behind last rows.
         let plain = sampling.iter().filter(|options| options.sampling == SamplingStage::PLAIN).cloned();
         let options = plain.chain(feeding.map(|shape| feed.clone().with_shape(shape)));
-        let plans = options.map(|options| StepPlan::new(weights, &options));
+        let with_mtp_rows = |plan: StepPlan, options: &PlanOptions| {
+            if weights.mtp.is_some() { plan.followed_by(StepPlan::mtp_rows(weights, options)) } else { plan }
+        };
+        let plans = options.map(|options| with_mtp_rows(StepPlan::new(weights, &options), &options));
         let mut plans: Vec<StepPlan> = plans.flat_map(|plan| loaded.ranges(plan, MOST_RANGE)).collect();
         // Ranges may be shorter, and what stands between them is a kernel, too.
         plans.extend(loaded.ranges(StepPlan::new(weights, &feed.with_shape(most)), Duration::ZERO));
         plans.extend(sampling.iter().map(|options| StepPlan::behind_last_rows(weights, options)));
+        if weights.mtp.is_some() {
+            plans.extend([MtpDraft::First, MtpDraft::Next].map(|draft| StepPlan::mtp_draft(weights, act, draft)));
+        }
         plans
     }
 }

@@ -24,9 +24,10 @@
 //   33579958a25a70975ec245beea5808e76eabb525fe656427f98fcf7c97f813a9 crates/zinc-kernels/spv/gate_up_mul.spv
 //   ec87e2ebe50c8a3c5ef4dd03f664e2ebf42b11b842c143412f2b2685c476b480 crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
 //   909f7b29b913d8960666ca4ea7997afd700a960b68dea4059c3bd595477d4b7e crates/zinc-kernels/spv/gate_up_mul_units.spv
-//   8c8d20d93ea41c62db17383ca34f6c11d0fefc8f6b4a105ba32cd8e0d960b9e9 crates/zinc-kernels/spv/gather.spv
+//   9e63332ae6ef6b43ae2f98ebed1ca9df8a5bf56de2e548c05738a5fb2e31c148 crates/zinc-kernels/spv/gather.spv
 //   f6bfb34748e8a93f2ebbc0a709556a287a4dd6a2cfcbccb7533c7c02eef12477 crates/zinc-kernels/spv/head_gate.spv
 //   f4d50162f0da1a2f2d162fda024ab4987132008d22c45931777d18f064c91899 crates/zinc-kernels/spv/join.spv
+//   cdd3b9478ef0685ca8fee6f26fafe37cb5a89ebb02a84587acc22b20138d4352 crates/zinc-kernels/spv/last_accepted.spv
 //   62a190e0e6b77d98fa89cdcc5980b413578da084e04ad3da2c5808ad11a1d985 crates/zinc-kernels/spv/last_rows.spv
 //   485c2a9d1a911eb8feaea238f0697a5f036294db687103927213b5c7b6481046 crates/zinc-kernels/spv/list.spv
 //   43483c695ed082cf74cc78e99933085dd049107bfe16664b298f46846dd6ba5b crates/zinc-kernels/spv/logprob_shares.spv
@@ -36,7 +37,8 @@
 //   5f7602b0fb2b96ed28b9faf8428246589fe3fa844e6f373baed349babae601d2 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
 //   ed6c0797ef3ef31afaefe0d182b3224a97832571d794a2394cc84fc48dda60f5 crates/zinc-kernels/spv/mat_mul_units.spv
 //   45b13f6f43139d79e22a35b333956dfa13e3ab1d84c66b5dbcc76495be0d62dd crates/zinc-kernels/spv/mat_vec.spv
-//   1d17686cca6f028bd5fce50903bbf8ae8deafa8f72e7c32ce380b97afc09023f crates/zinc-kernels/spv/propose.spv
+//   3f492194cadfd4ef7ba5bbc8d10eb2df5fc3a821468ffd65c9c28c0be77dc20f crates/zinc-kernels/spv/mtp_norms.spv
+//   7800245c3de8067f39c7cb653d8e5551c4a701037280abe01573370d52007dc2 crates/zinc-kernels/spv/propose.spv
 //   a324cf4e3a804f4b9b9e95b09e095d8c57177c09256d135b9f3793070fe42883 crates/zinc-kernels/spv/read.spv
 //   355a7003ab0e868cdfb0024a317a4f66b85053005ba21324c9aad8b591d6b203 crates/zinc-kernels/spv/round.spv
 //   eaec80227c64edf1c1696517371c3605578636a4508dc39f32d35a0b3a982b4c crates/zinc-kernels/spv/route.spv
@@ -61,7 +63,7 @@
 //   4cfbcc4a0df8249b7ba9ac03ab92223377f626d5475a74dc515cc33317c0b17f shaders/gate_up.comp
 //   789b07b4764969e93d8de5f1c8ed80ac738156f1406e6c6d6411eb293e0113ef shaders/gate_up_mul.comp
 //   692fee28aab6d595e7133cedcd7d55afb70c6d5b6d39055ea8f7c91ff15da278 shaders/gate_up_mul_units.comp
-//   67528852f3e445d4b8ed52e3bb5e06c6d6730be19103ad5f9a1b50e41c399612 shaders/gather.comp
+//   e49280e928b95fdbbcbeb3a789571089d0ebb77e4efb6a85750629e26ffb3175 shaders/gather.comp
 //   944b5ae3b24efc1bae4b06d798b40f04f5ca30b451cc0dc31f3d55b7042fe472 shaders/head_gate.comp
 //   0862fe1e2ba513135005124704fe5852d65af6f3d127bca898baf9ec04590907 shaders/include/activations.glsl
 //   41ca6cab198c9d284ebf7befd0ddeb04f213e122a6793189dc530ade440c3cbc shaders/include/arrivals.glsl
@@ -86,7 +88,7 @@
 //   f013a443a00a21c5f0e64d99aa663d99f1fdb1c51edd393268910b1b85bcb473 shaders/include/half_fragments.glsl
 //   1d36cdc3d431fcc8f8698fe7a0337180f779450a16f88bc534ad0aaaf7d3b1f5 shaders/include/heads.glsl
 //   76af5c97d0be7903805b0ce1bbddf59ee3cf3a785feab9f394a62c2761e1a89f shaders/include/integers.glsl
-//   0830ff764b2652c073637b7ff104fd64bb06edd2c999fc856fea69ad3c7204a3 shaders/include/lane.glsl
+//   ded3bfde515e7ab02792762d33a885f1d3c7d97123537a127fdd6f89abcf5c01 shaders/include/lane.glsl
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   2408b987abf9353ddf8508b8b7c8b1ed61bac1fdf4a0bc48c89add1fc0bd9504 shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
@@ -113,6 +115,7 @@
 //   b4a48e96d53399d8cfff33cb2e1b3b3385c8d5dd16788d711c6692e496f42d09 shaders/include/window.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   8306ecea39f2a560c8bdc9625021d64ebe169c30e32a17518572700ec5e1879d shaders/join.comp
+//   e1610b21c7049f6306c21cf60b76d0a09130bd709fb378918b282bc31442daa2 shaders/last_accepted.comp
 //   889aea356f9e600216787d6950be0f4c0118b30d7771cc1e918ec4790e1ec59b shaders/last_rows.comp
 //   7c33ec4f9e1709577a7917e5ce3f9e76ddbb036a1e5afd167490feb83838e73d shaders/list.comp
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
@@ -121,7 +124,8 @@
 //   5ecbc8efbf4b1b616d8e234cd62cb66620a61a5fa199724cc31d267814df306d shaders/mat_mul.comp
 //   ba5068c291d34162de6833345fbce4f8ecc22a0d63f2fa4617a7190b6c500f6a shaders/mat_mul_units.comp
 //   81aeba9814f825c89511a847deed8766520f0456b554610ba318de5a449c85d4 shaders/mat_vec.comp
-//   7523905770fa1d249039b23521ee8505fc26790b7468eb8dad6c48288603a183 shaders/propose.comp
+//   48ea5ec8e04bc8c86aab2b72fde2a06899d493305910a332183635f47c521ac5 shaders/mtp_norms.comp
+//   2244208c812146b2c3d6bb2434b48f45a38b6f7ef8903b8096aa1b345fb85a66 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
 //   e6e455cf76350246c1cc857a3b11c0f83f7acd8632881350c2d5549c7cbd7365 shaders/round.comp
 //   4d36241e94d5afe50a2e3fd2a1b6bf85bd633d92d1c06554dce54686e43b6f78 shaders/route.comp
@@ -427,7 +431,7 @@ pub mod lane {
         assert!(std::mem::offset_of!(GrownPage, entry) == 0);
         assert!(std::mem::offset_of!(GrownPage, page) == 4);
     };
-    /// One per sequence, in device memory. `list`, `advance`, `cancel`, `last_rows`, `lookup` and `propose` write it.
+    /// One per sequence, in device memory. `list`, `advance`, `cancel`, `last_rows`, `last_accepted`, `lookup` and `propose` write it.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     pub struct Lane {
@@ -2624,7 +2628,7 @@ pub mod gate_up_mul_units {
     };
 }
 
-/// Embedding: decodes the token of each row of the step into the residual stream of that row. One thread decodes one chunk of 32 elements.
+/// Embedding: decodes the token of each row of the step, or the token behind it, into a vector of that row. One thread decodes one chunk of 32 elements.
 pub mod gather {
     use super::KernelDef;
 
@@ -2660,12 +2664,14 @@ pub mod gather {
         pub subgroup: u32,
         /// Constant 2, `FORMAT`.
         pub format: u32,
+        /// Constant 3, `BEHIND`.
+        pub behind: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 3] {
-            [(0, self.workgroup), (1, self.subgroup), (2, self.format)]
+        pub fn values(self) -> [(u32, u32); 4] {
+            [(0, self.workgroup), (1, self.subgroup), (2, self.format), (3, self.behind)]
         }
     }
     /// The kernel.
@@ -2837,6 +2843,66 @@ pub mod join {
     /// The kernel.
     pub static KERNEL: KernelDef =
         KernelDef { name: "join", spirv: include_bytes!("../spv/join.spv"), push_bytes: size_of::<Push>() as u32 };
+}
+
+/// Begins the drafts of a block for multi-token prediction, behind a step of one lane that has ended: the last of its rows that was accepted becomes the first row
+/// of the drafting state. One workgroup.
+///
+/// The block takes a row with the token behind it, so the drafting lane stands a position behind the sequence, and its array of tokens begins with the second
+/// token of the sequence. It drafts greedily, up to the end of the context.
+pub mod last_accepted {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// StepState of the step that has ended
+        pub state: u64,
+        /// StepState whose own lane drafts
+        pub draft: u64,
+        /// \[context + MOST_RUN\] u32: where drafts go instead of to the tokens of the sequence, at the same positions; 0: to these
+        pub tokens: u64,
+        /// \[width\] f32, of the rows of the step
+        pub x: u64,
+        /// \[width\] f32, of the drafting state's row
+        pub y: u64,
+        /// `width` in GLSL.
+        pub width: u32,
+        /// bytes from one row of the step to the next
+        pub x_stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 48);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, draft) == 8);
+        assert!(std::mem::offset_of!(Push, tokens) == 16);
+        assert!(std::mem::offset_of!(Push, x) == 24);
+        assert!(std::mem::offset_of!(Push, y) == 32);
+        assert!(std::mem::offset_of!(Push, width) == 40);
+        assert!(std::mem::offset_of!(Push, x_stride) == 44);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 2] {
+            [(0, self.workgroup), (1, self.subgroup)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "last_accepted",
+        spirv: include_bytes!("../spv/last_accepted.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
 }
 
 /// Makes the last rows of the prompts that end in a step its only ones, so that the step goes on behind them as a step does that takes a token of each lane
@@ -3547,9 +3613,74 @@ pub mod mat_vec {
     };
 }
 
-/// Hands the drafts of a draft model over: they become rows of the step of the model that they are for, as many as there are and as it has room for.
+/// The input of a block for multi-token prediction: the embedding of the token behind each row, and the row's hidden vector, which is the residual stream
+/// as a head takes it, both normalised. One workgroup normalises the embedding where it is, another puts the hidden vector behind it.
+pub mod mtp_norms {
+    use super::KernelDef;
+
+    /// Push constants.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    pub struct Push {
+        /// `state` in GLSL.
+        pub state: u64,
+        /// \[2, COLUMNS\] f32: the embedding, and room for the hidden vector
+        pub x: u64,
+        /// \[COLUMNS\] f32
+        pub residual: u64,
+        /// \[COLUMNS\] f32
+        pub embedding_norm: u64,
+        /// \[COLUMNS\] f32: what a head normalises the residual stream with
+        pub head_norm: u64,
+        /// \[COLUMNS\] f32
+        pub hidden_norm: u64,
+        /// bytes from one row of the step to the next, as the stride below
+        pub x_stride: u32,
+        /// `residual_stride` in GLSL.
+        pub residual_stride: u32,
+    }
+    const _: () = {
+        assert!(size_of::<Push>() == 56);
+        assert!(std::mem::offset_of!(Push, state) == 0);
+        assert!(std::mem::offset_of!(Push, x) == 8);
+        assert!(std::mem::offset_of!(Push, residual) == 16);
+        assert!(std::mem::offset_of!(Push, embedding_norm) == 24);
+        assert!(std::mem::offset_of!(Push, head_norm) == 32);
+        assert!(std::mem::offset_of!(Push, hidden_norm) == 40);
+        assert!(std::mem::offset_of!(Push, x_stride) == 48);
+        assert!(std::mem::offset_of!(Push, residual_stride) == 52);
+    };
+    /// Specialisation constants.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Constants {
+        /// Constant 0, `WORKGROUP`.
+        pub workgroup: u32,
+        /// Constant 1, `SUBGROUP`.
+        pub subgroup: u32,
+        /// Constant 2, `COLUMNS`.
+        pub columns: u32,
+        /// Constant 3, `EPSILON`.
+        pub epsilon: u32,
+    }
+    impl Constants {
+        /// Ids and values.
+        #[must_use]
+        pub fn values(self) -> [(u32, u32); 4] {
+            [(0, self.workgroup), (1, self.subgroup), (2, self.columns), (3, self.epsilon)]
+        }
+    }
+    /// The kernel.
+    pub static KERNEL: KernelDef = KernelDef {
+        name: "mtp_norms",
+        spirv: include_bytes!("../spv/mtp_norms.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+}
+
+/// Hands drafts over that were made with a state of their own: they become rows of the step of the model that they are for, as many as there are and as it has
+/// room for.
 ///
-/// The draft model has a state of its own and wrote what it sampled into the array of tokens that both share. One subgroup.
+/// What a draft model or a block for multi-token prediction has sampled stands in the array of tokens of the sequence. Drafts of another sequence are none. One subgroup.
 pub mod propose {
     use super::KernelDef;
 
@@ -3559,18 +3690,19 @@ pub mod propose {
     pub struct Push {
         /// StepState of the sequence that the drafts are for
         pub state: u64,
-        /// StepState whose own lane the draft model has moved on from the same position
+        /// StepState whose own lane has moved on over the drafts
         pub draft: u64,
         /// at most so many, less than MOST_RUN
         pub drafts: u32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
+        /// positions by which that lane stands behind the last draft
+        pub behind: u32,
     }
     const _: () = {
         assert!(size_of::<Push>() == 24);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, draft) == 8);
         assert!(std::mem::offset_of!(Push, drafts) == 16);
+        assert!(std::mem::offset_of!(Push, behind) == 20);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -4047,7 +4179,7 @@ pub mod sample {
 }
 
 /// Every kernel, by name.
-pub static KERNELS: [&KernelDef; 36] = [
+pub static KERNELS: [&KernelDef; 38] = [
     &adjust::KERNEL,
     &advance::KERNEL,
     &append::KERNEL,
@@ -4069,6 +4201,7 @@ pub static KERNELS: [&KernelDef; 36] = [
     &gather::KERNEL,
     &head_gate::KERNEL,
     &join::KERNEL,
+    &last_accepted::KERNEL,
     &last_rows::KERNEL,
     &list::KERNEL,
     &logprob_shares::KERNEL,
@@ -4077,6 +4210,7 @@ pub static KERNELS: [&KernelDef; 36] = [
     &mat_mul::KERNEL,
     &mat_mul_units::KERNEL,
     &mat_vec::KERNEL,
+    &mtp_norms::KERNEL,
     &propose::KERNEL,
     &read::KERNEL,
     &round::KERNEL,

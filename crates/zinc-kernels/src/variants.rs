@@ -10,9 +10,9 @@ use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
     ActFormat, Activation, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves,
     Choose, DeltaConv, DeltaHeads, DeltaNet, Dry, ExpertDown, ExpertSelection, GateUp, GateUpBiases, GateUpMul, Gather,
-    HeadGate, HeadNorm, HeadOrder, Heads, Input, Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup,
-    MatMul, MatVec, Matrix, Norm, Opening, Pairing, PerLane, Product, Propose, Read, Round, Route, Router, RouterMul,
-    Routing, Sample, SamplerBuffers, SharedExpert, Tiles, Weighting, candidate_count,
+    HeadGate, HeadNorm, HeadOrder, Heads, Input, Join, LastAccepted, LastRows, List, LogprobBuffers, LogprobShares,
+    Logprobs, Lookup, MatMul, MatVec, Matrix, MtpNorms, Norm, Opening, Pairing, PerLane, Product, Propose, Read, Round,
+    Route, Router, RouterMul, Routing, Sample, SamplerBuffers, SharedExpert, Tiles, Weighting, candidate_count,
 };
 use crate::step::{MOST_RUN, Rows, StepShape};
 
@@ -46,7 +46,9 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     let mut add = |label: &str, dispatch| list.push(Variant { label: label.to_owned(), dispatch });
 
     let table = matrix(Format::Q4K, VOCABULARY, WIDTH);
-    add("Q4_K", Gather { state: 0, table, y: NOWHERE, shape: ONE }.dispatch(target));
+    for (label, behind) in [("Q4_K", false), ("Q4_K, behind", true)] {
+        add(label, Gather { state: 0, behind, table, y: NOWHERE, shape: ONE }.dispatch(target));
+    }
     for (label, dispatch) in products(target) {
         add(&label, dispatch);
     }
@@ -101,7 +103,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     }
     add("", Read { state: 0, x: 0, tiles: 0, y: 0, workgroups: 1 }.dispatch(target));
     add("", Lookup { state: 0, ngrams: 2..=4, drafts: MOST_RUN - 1 }.dispatch(target));
-    add("", Propose { state: 0, draft: 0, drafts: MOST_RUN - 1 }.dispatch(target));
+    add("", Propose { state: 0, draft: 0, behind: 0, drafts: MOST_RUN - 1 }.dispatch(target));
     let advance = Advance {
         state: 0,
         reports: PerLane::default(),
@@ -120,6 +122,19 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     let half_units = HalfUnits { emulated: false };
     add("", CheckHalves { state: 0, y: 0, rounds: 0, workgroups: 1 }.dispatch(target, half_units));
     add("", LastRows { state: 0, x: NOWHERE, width: WIDTH, shape: ONE }.dispatch(target));
+    let last_accepted = LastAccepted { state: 0, draft: 0, tokens: None, x: NOWHERE, y: 0, width: WIDTH, shape: ONE };
+    add("", last_accepted.dispatch(target));
+    let mtp_norms = MtpNorms {
+        state: 0,
+        x: NOWHERE,
+        residual: NOWHERE,
+        embedding_norm: 0,
+        head_norm: 0,
+        hidden_norm: NORM,
+        width: WIDTH,
+        shape: ONE,
+    };
+    add("", mtp_norms.dispatch(target));
     list
 }
 

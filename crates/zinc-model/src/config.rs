@@ -37,6 +37,8 @@ pub struct ModelConfig {
     pub layers: Vec<Layer>,
     /// The blocks behind the layers, which draft further tokens (multi-token prediction). Tokens are computed without them.
     pub mtp_blocks: Vec<Layer>,
+    /// Whether the first of these blocks drafts. Otherwise all of them are left out.
+    pub mtp: bool,
     /// Added to the mean square in every norm.
     pub rms_eps: f32,
     /// Position embedding.
@@ -70,16 +72,16 @@ impl ModelConfig {
     /// # Errors
     /// A missing key, a value that is out of range, or a feature that is not supported. Each error names the key.
     pub fn from_gguf(file: &gguf::File) -> Result<Self> {
-        Self::with_overrides(file, &RopeOverrides::default())
+        Self::with_options(file, &ModelOptions::default())
     }
 
-    /// As [`Self::from_gguf`], with a position embedding of which `overrides` replaces parts.
+    /// As [`Self::from_gguf`], with what is left to whoever opens the file.
     ///
     /// # Errors
-    /// Those of [`Self::from_gguf`], and [`Error::RopeNumber`], [`Error::RopeNumberUnused`] or [`Error::RopeFactorMissing`] for overrides that are out
-    /// of range or do not go with the file.
-    pub fn with_overrides(file: &gguf::File, overrides: &RopeOverrides) -> Result<Self> {
-        Self::read(file.metadata(), &|name| file.tensor(name), overrides)
+    /// Those of [`Self::from_gguf`]; [`Error::RopeNumber`], [`Error::RopeNumberUnused`] or [`Error::RopeFactorMissing`] for overrides that are out of range
+    /// or do not go with the file; and [`Error::MtpMissing`].
+    pub fn with_options(file: &gguf::File, options: &ModelOptions) -> Result<Self> {
+        Self::read(file.metadata(), &|name| file.tensor(name), options)
     }
 
     /// As [`Self::from_gguf`], of a file with these metadata and without tensors: what depends on whether it has one is as if it had not.
@@ -87,15 +89,18 @@ impl ModelConfig {
     /// # Errors
     /// Those of [`Self::from_gguf`].
     pub fn from_metadata(metadata: &gguf::Metadata) -> Result<Self> {
-        Self::read(metadata, &|_| None, &RopeOverrides::default())
+        Self::read(metadata, &|_| None, &ModelOptions::default())
     }
 
-    fn read(metadata: &gguf::Metadata, tensor: &FindTensor<'_>, overrides: &RopeOverrides) -> Result<Self> {
+    fn read(metadata: &gguf::Metadata, tensor: &FindTensor<'_>, options: &ModelOptions) -> Result<Self> {
         let name = metadata.require_str("general.architecture")?;
         let architecture = Architecture::from_name(name)?;
         let keys = Keys { metadata, architecture: name };
 
         let (n_layer, mtp_blocks) = blocks(&keys, architecture)?;
+        if options.mtp && mtp_blocks == 0 {
+            return Err(Error::MtpMissing { key: keys.full("nextn_predict_layers") });
+        }
         let n_embd = keys.require_count("embedding_length", MAX_WIDTH)?;
         let attention = attention(&keys, architecture, tensor, n_embd)?;
         let rms_eps = keys.require_f32("attention.layer_norm_rms_epsilon")?;
@@ -118,8 +123,9 @@ impl ModelConfig {
             layers: (0..n_layer).map(layer).collect(),
             // They have attention whatever the layers have.
             mtp_blocks: vec![Layer { mixer: Mixer::Attention(attention), feed_forward }; mtp_blocks as usize],
+            mtp: options.mtp,
             rms_eps,
-            rope: rope::rope(&keys, architecture, (attention.head_dim, n_ctx_train), overrides)?,
+            rope: rope::rope(&keys, architecture, (attention.head_dim, n_ctx_train), &options.rope)?,
             n_ctx_train,
             n_vocab: n_vocab(&keys, tensor)?,
             tied_embeddings: tensor(names::OUTPUT).is_none(),
@@ -133,13 +139,33 @@ impl ModelConfig {
         self.layers.len() as u32
     }
 
-    /// The attention of layer number `layer`, from 0; `None` if the layer has another mixer.
+    /// Number of layers and of blocks behind them that draft.
+    #[must_use]
+    pub fn n_block(&self) -> u32 {
+        self.n_layer() + u32::from(self.mtp)
+    }
+
+    /// The layers, and behind them that of the block which drafts.
+    pub fn blocks(&self) -> impl Iterator<Item = &Layer> + Clone {
+        self.layers.iter().chain(self.mtp_blocks.iter().take(usize::from(self.mtp)))
+    }
+
+    /// Layer number `layer`, from 0; the number of the last one and 1 is the block that drafts.
+    ///
+    /// # Panics
+    /// If the model has fewer.
+    #[must_use]
+    pub fn block(&self, layer: u32) -> &Layer {
+        self.blocks().nth(layer as usize).unwrap_or_else(|| panic!("layer {layer} of {}", self.n_block()))
+    }
+
+    /// The attention of layer number `layer` ([`Self::block`]); `None` if the layer has another mixer.
     ///
     /// # Panics
     /// If the model has fewer layers.
     #[must_use]
     pub fn attention(&self, layer: u32) -> Option<&AttentionLayer> {
-        match &self.layers[layer as usize].mixer {
+        match &self.block(layer).mixer {
             Mixer::Attention(attention) => Some(attention),
             Mixer::DeltaNet(_) => None,
         }
@@ -153,13 +179,13 @@ impl ModelConfig {
         self.attention(layer).unwrap_or_else(|| panic!("layer {layer} has an op of attention, but no attention"))
     }
 
-    /// The delta net of layer number `layer`, from 0; `None` if the layer has another mixer.
+    /// The delta net of layer number `layer` ([`Self::block`]); `None` if the layer has another mixer.
     ///
     /// # Panics
     /// If the model has fewer layers.
     #[must_use]
     pub fn delta_net(&self, layer: u32) -> Option<&DeltaNetLayer> {
-        match &self.layers[layer as usize].mixer {
+        match &self.block(layer).mixer {
             Mixer::DeltaNet(delta_net) => Some(delta_net),
             Mixer::Attention(_) => None,
         }
@@ -180,14 +206,23 @@ impl ModelConfig {
         layers.map(|delta_net| delta_net.heads().recurrent_bytes(drafts)).sum()
     }
 
-    /// The feed-forward part of layer number `layer`, from 0.
+    /// The feed-forward part of layer number `layer` ([`Self::block`]).
     ///
     /// # Panics
     /// If the model has fewer layers.
     #[must_use]
     pub fn feed_forward(&self, layer: u32) -> &FeedForward {
-        &self.layers[layer as usize].feed_forward
+        &self.block(layer).feed_forward
     }
+}
+
+/// What is left to whoever opens a model file. Nothing of it changes which tokens a model that is opened generates but `rope`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ModelOptions {
+    /// What replaces parts of the file's position embedding.
+    pub rope: RopeOverrides,
+    /// Whether the block for multi-token prediction is to draft tokens. Otherwise it is left out.
+    pub mtp: bool,
 }
 
 /// Finds a tensor of a file by its name.

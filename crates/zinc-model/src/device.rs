@@ -7,7 +7,7 @@ mod fill;
 mod record;
 mod upload;
 
-pub use record::{ResidualStream, StepIo};
+pub use record::{Drafted, ResidualStream, StepIo};
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -287,10 +287,10 @@ impl DeviceArrays {
             let mut offset = end;
             for (array, _) in Array::ACTIVATIONS.into_iter().filter(|(_, of)| *of == class) {
                 let (in_all_rows, stride) = match class {
-                    ArrayClass::Row | ArrayClass::SamplingRow | ArrayClass::Carried => (1, sizes.record_bytes(class)),
-                    ArrayClass::Packed | ArrayClass::Workgroups | ArrayClass::Step => {
-                        (u64::from(rows), sizes.bytes(array))
+                    ArrayClass::Row | ArrayClass::SamplingRow | ArrayClass::Step | ArrayClass::Carried => {
+                        (1, sizes.record_bytes(class))
                     }
+                    ArrayClass::Packed | ArrayClass::Workgroups => (u64::from(rows), sizes.bytes(array)),
                 };
                 places.insert(array, Place { offset, stride: stride as u32, rows });
                 offset += in_all_rows * sizes.aligned_bytes(array);
@@ -299,7 +299,7 @@ impl DeviceArrays {
         }
         let activations = Buffer::new(device, "activations", bytes, Placement::Device)?;
         let (mut addresses, mut caches) = (HashMap::new(), Vec::new());
-        for layer in (0..sizes.config.n_layer()).filter(|layer| sizes.config.attention(*layer).is_some()) {
+        for layer in (0..sizes.config.n_block()).filter(|layer| sizes.config.attention(*layer).is_some()) {
             for array in [Array::KeyCache(layer), Array::ValueCache(layer)] {
                 let buffer = Buffer::new(device, &format!("{array:?}"), sizes.bytes(array), Placement::Device)?;
                 addresses.insert(array, buffer.address());
@@ -336,14 +336,14 @@ impl Sizes<'_> {
     /// Whether attention of every layer can round what it stores in steps of few rows, so that products need not.
     pub(crate) fn rounds_attended(&self, target: &Target) -> bool {
         let CacheOptions { context, key_format, value_format, .. } = self.cache;
-        let mut layers = (0..self.config.n_layer()).filter(|layer| self.config.attention(*layer).is_some());
+        let mut layers = (0..self.config.n_block()).filter(|layer| self.config.attention(*layer).is_some());
         layers.all(|layer| self.heads(layer).whole_groups(target, [key_format, value_format], context))
     }
 }
 
 /// Checks that workgroups of matrix products can keep what they need of activations.
 fn check_activations(sizes: &Sizes<'_>, target: &Target) -> Result<()> {
-    let hidden = sizes.config.layers.iter().map(|layer| {
+    let hidden = sizes.config.blocks().map(|layer| {
         let (slots, width) = layer.feed_forward.hidden();
         let shared = layer.feed_forward.shared().map_or(0, |shared| shared.n_ff.next_multiple_of(GROUP));
         width.next_multiple_of(GROUP).saturating_mul(slots).max(shared)
@@ -355,8 +355,11 @@ fn check_activations(sizes: &Sizes<'_>, target: &Target) -> Result<()> {
     let ungated = sizes.attentions().filter(|attention| !attention.gate);
     let q_width = ungated.map(AttentionLayer::q_width).max().unwrap_or(0);
     let attended = if sizes.rounds_attended(target) { 0 } else { q_width };
+    let mtp_input = if sizes.config.mtp { (2 * sizes.config.n_embd).next_multiple_of(GROUP) } else { 0 };
+    let kept_mtp_input = if mtp_input <= MOST_STAGED { mtp_input } else { 0 };
     for (what, value, most) in [
         ("the width", sizes.config.n_embd, staged),
+        ("the width of the input of multi-token prediction", kept_mtp_input, staged),
         ("the width of all query heads", attended, staged),
         ("the hidden width of all experts used", kept_hidden, staged),
         ("the hidden width of all experts used", hidden.max().unwrap_or(0), target.widest_hidden()),
@@ -402,6 +405,7 @@ mod tests {
             n_embd,
             layers: layers.iter().map(layer).collect(),
             mtp_blocks: Vec::new(),
+            mtp: false,
             rms_eps: 1e-6,
             rope: Rope { base: 1e4, dims: 64, pairing: RopePairing::Neighbours, scaling: RopeScaling::None },
             n_ctx_train: 4_096,

@@ -309,6 +309,12 @@ pub enum Error {
         /// The scaling that was asked for.
         kind: RopeScalingKind,
     },
+    /// Drafts by multi-token prediction that a caller asked for, of a file without a block for it.
+    #[error("the file has no block for multi-token prediction ({key}), by which tokens could be drafted")]
+    MtpMissing {
+        /// The key that counts such blocks.
+        key: String,
+    },
     /// A tensor that the model needs and the file does not have.
     #[error("the tensor '{name}' is missing; it should have the shape {expected:?}")]
     MissingTensor {

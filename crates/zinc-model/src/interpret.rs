@@ -68,6 +68,8 @@ struct Arrays {
     delta_alpha: Vec<f32>,
     delta_read: Vec<f32>,
     mixer_gate: Vec<f32>,
+    mtp_input: Vec<f32>,
+    mtp_residual: Vec<f32>,
     shared_hidden: Vec<f32>,
     shared_output: Vec<f32>,
     /// The recurrent states of each layer.
@@ -81,7 +83,7 @@ impl Interpreter {
         let config = &model.config;
         let sizes = Sizes { config, cache };
         let zeros = |array: Array| vec![0.0; (sizes.bytes(array) / 4) as usize];
-        let caches = || vec![Vec::new(); config.layers.len()];
+        let caches = || vec![Vec::new(); config.n_block() as usize];
         let factors = model.weights.rope_factors.map(|id| model.vector(id));
         Self {
             feed: Arc::new(StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Feed, ActFormat::F32))),
@@ -107,6 +109,8 @@ impl Interpreter {
                 delta_alpha: zeros(Array::DeltaAlpha),
                 delta_read: zeros(Array::DeltaRead),
                 mixer_gate: zeros(Array::MixerGate),
+                mtp_input: zeros(Array::MtpInput),
+                mtp_residual: zeros(Array::MtpResidual),
                 shared_hidden: zeros(Array::SharedHidden),
                 shared_output: zeros(Array::SharedOutput),
                 recurrent: vec![RecurrentStates::new(cache.drafts); config.layers.len()],
@@ -203,7 +207,7 @@ impl Interpreter {
                 Op::Lookup(Lookup { ngrams, drafts }) => {
                     reference::lookup(&mut self.state, &mut self.tokens, ngrams, *drafts);
                 }
-                Op::Propose { drafts } => reference::propose(&mut self.state, &self.draft, &self.tokens, *drafts),
+                Op::Propose { drafts } => reference::propose(&mut self.state, &self.draft, 0, &self.tokens, *drafts),
                 // The residual stream is that of the last row already, since rows are run in order.
                 Op::LastRows => {
                     let mut lane = self.state.lane;
@@ -260,9 +264,12 @@ impl Interpreter {
             | Array::LogprobMasses => None,
             // and how attention is shared out and joined.
             Array::Partials | Array::Counters => None,
+            // It has one array of logits.
+            Array::MtpLogits => None,
             // Steps of many rows alone have these.
             Array::RoundedAttended
             | Array::RoundedSharedHidden
+            | Array::RoundedMtpInput
             | Array::ExpertProducts
             | Array::Pairs
             | Array::Tiles
@@ -275,11 +282,22 @@ impl Interpreter {
     /// [`Interpreter::step_of`] does their work; neither do the ops of the sampler chain, which the owner of the sequence runs, nor [`Op::Cancel`], since
     /// steps run in one piece, nor [`Op::Round`] and the products of rounded vectors of many rows, which plans with f32 activations do not have.
     pub fn run(&mut self, op: &Op) {
-        let Self { model, state, row, arrays: a, .. } = self;
+        let Self { model, state, row, tokens, arrays: a, .. } = self;
         let model = model.clone();
         let (model, config) = (&*model, &model.config);
         match op {
-            Op::Gather { table } => reference::gather(&matrix(model, *table).host(), row.token, &mut a.residual),
+            Op::Gather { table, behind, y } => {
+                let token = if *behind { reference::token_behind(&state.lane, row, tokens) } else { row.token };
+                let y = &mut a.get_mut(*y)[..config.n_embd as usize];
+                reference::gather(&matrix(model, *table).host(), token, y);
+            }
+            Op::MtpNorms { embedding_norm, head_norm, hidden_norm } => {
+                let [embedding, head, hidden] = [embedding_norm, head_norm, hidden_norm].map(|id| model.vector(*id));
+                let norms = [&embedding[..], &head, &hidden];
+                reference::mtp_norms(&mut a.mtp_input, &a.residual, norms, config.rms_eps);
+            }
+            // Rows are run in order: it is the present one.
+            Op::LastAccepted => a.residual.clone_from(&a.mtp_residual),
             Op::MatVec { products, x, norm, accumulate, .. } => {
                 let mut operand = a.get(*x).clone();
                 if let Some(norm) = norm {
@@ -297,8 +315,10 @@ impl Interpreter {
                     *a.get_mut(product.y) = y;
                 }
             }
-            Op::Append { layer, norms } => {
-                self.arrays.query = self.prepared_query(*layer, norms.map(|(q, _)| q));
+            Op::Append { layer, norms, queries } => {
+                if *queries {
+                    self.arrays.query = self.prepared_query(*layer, norms.map(|(q, _)| q));
+                }
                 self.append(*layer, norms.map(|(_, k)| k));
             }
             Op::Attention { layer, norms, sinks, .. } => {
@@ -355,7 +375,7 @@ impl Interpreter {
                 states.put(row.position + 1, state);
             }
             Op::HeadGate { layer, x, norm, .. } => {
-                let (opening, _, head_size) = head_gate(&config.layers[*layer as usize].mixer);
+                let (opening, _, head_size) = head_gate(&config.block(*layer).mixer);
                 let norm = norm.map(|id| model.vector(id));
                 let norm = norm.as_ref().map(|weights| (&weights[..], config.rms_eps));
                 let x = a.get(*x).clone();
@@ -502,6 +522,8 @@ impl Arrays {
             Array::DeltaAlpha => &self.delta_alpha,
             Array::DeltaRead => &self.delta_read,
             Array::MixerGate => &self.mixer_gate,
+            Array::MtpInput => &self.mtp_input,
+            Array::MtpResidual => &self.mtp_residual,
             Array::SharedHidden => &self.shared_hidden,
             Array::SharedOutput => &self.shared_output,
             Array::Logits => &self.logits,
@@ -512,6 +534,8 @@ impl Arrays {
     fn get_mut(&mut self, array: Array) -> &mut Vec<f32> {
         match array {
             Array::Residual => &mut self.residual,
+            Array::MtpInput => &mut self.mtp_input,
+            Array::MtpResidual => &mut self.mtp_residual,
             Array::Query => &mut self.query,
             Array::Key => &mut self.key,
             Array::Value => &mut self.value,

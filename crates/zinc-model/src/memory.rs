@@ -225,6 +225,7 @@ mod tests {
             n_embd: 2_048,
             layers: vec![layer; 48],
             mtp_blocks: Vec::new(),
+            mtp: false,
             rms_eps: 1e-6,
             rope: Rope { base: 1e6, dims: 128, pairing: RopePairing::Halves, scaling: RopeScaling::None },
             n_ctx_train: 40_960,

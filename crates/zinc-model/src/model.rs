@@ -8,7 +8,7 @@ use zinc_kernels::ops::{DELTA_HEAD_SIZES, MAX_EXPERTS, MAX_HEAD_SIZE, MAX_USED, 
 
 use zinc_kernels::step::MOST_RUN;
 
-use crate::config::{AttentionLayer, DeltaNetLayer, FeedForward, Layer, Mixer, ModelConfig, RopeOverrides};
+use crate::config::{AttentionLayer, DeltaNetLayer, FeedForward, Layer, Mixer, ModelConfig, ModelOptions};
 use crate::error::{Error, Result};
 use crate::gguf::File;
 use crate::weights::{ModelWeights, TensorId, WeightTensor};
@@ -30,16 +30,16 @@ impl Model {
     /// # Errors
     /// A file that cannot be read, an architecture or a format that is not supported, a tensor that is missing or has the wrong shape.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_with(path, &RopeOverrides::default())
+        Self::open_with(path, &ModelOptions::default())
     }
 
-    /// As [`Self::open`], with a position embedding of which `overrides` replaces parts.
+    /// As [`Self::open`], with what is left to the caller.
     ///
     /// # Errors
-    /// Those of [`Self::open`], and overrides that do not go with the file.
-    pub fn open_with(path: impl AsRef<Path>, overrides: &RopeOverrides) -> Result<Self> {
+    /// Those of [`Self::open`], and options that do not go with the file.
+    pub fn open_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Self> {
         let file = File::open(path)?;
-        let config = ModelConfig::with_overrides(&file, overrides)?;
+        let config = ModelConfig::with_options(&file, options)?;
         let weights = ModelWeights::find(&file, &config)?;
         let model = Self { file, config, weights };
         check_kernels(&model)?;
@@ -73,7 +73,7 @@ impl Model {
 /// # Errors
 /// [`Error::KernelLimit`], [`Error::ExpertScale`] or [`Error::RowLength`] with the size that they cannot.
 fn check_kernels(model: &Model) -> Result<()> {
-    model.config.layers.iter().try_for_each(check_layer)?;
+    model.config.blocks().try_for_each(check_layer)?;
     let matrices = model.weights.tensors.iter().filter(|t| t.rows > 1 || t.matrices > 1);
     match matrices.into_iter().find(|t| !t.columns.is_multiple_of(UNIT)) {
         Some(tensor) => {

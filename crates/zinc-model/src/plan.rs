@@ -15,12 +15,14 @@ mod barriers;
 mod build;
 mod cost;
 mod label;
+mod mtp;
 mod ranges;
 mod sampling;
 
 pub use arrays::{ALIGNMENT, Array, ArrayClass, CacheOptions, MANY_ROWS, RowCounts, Sizes};
 pub use barriers::barriers_before;
 pub use cost::Cost;
+pub use mtp::MtpDraft;
 pub use sampling::{Sampler, SamplingStage};
 
 use std::ops::RangeInclusive;
@@ -53,11 +55,26 @@ pub enum Op {
         /// The most tokens that are drafted for a step.
         drafts: u32,
     },
-    /// `residual = table[token]`.
+    /// `y = table[token]`.
     Gather {
         /// `[vocabulary, width]`.
         table: TensorId,
+        /// Whether it is the token behind each row's.
+        behind: bool,
+        /// The output vector, or the beginning of it.
+        y: Array,
     },
+    /// The input of the block for multi-token prediction: the embedding in [`Array::MtpInput`] is normalised, and the residual stream, normalised twice, put behind it.
+    MtpNorms {
+        /// `[width]`.
+        embedding_norm: TensorId,
+        /// `[width]`: as a head normalises the residual stream.
+        head_norm: TensorId,
+        /// `[width]`.
+        hidden_norm: TensorId,
+    },
+    /// Begins drafts by that block behind a step that has ended: the last of its rows that was accepted becomes the row of the drafting state.
+    LastAccepted,
     /// `y = W x`, or `y += W x`, for up to three matrices and one vector.
     MatVec {
         /// The matrices, with their outputs.
@@ -86,6 +103,8 @@ pub enum Op {
         layer: u32,
         /// Weights of the query and key head norms, where the model has them.
         norms: Option<(TensorId, TensorId)>,
+        /// Whether there are queries; otherwise keys and values alone are appended.
+        queries: bool,
     },
     /// Attention of many rows over the cache of `layer`, with prepared queries.
     AttentionRows {
@@ -433,6 +452,8 @@ impl Op {
             Self::GateUpMul { .. } => "gate_up_mul",
             Self::Join { .. } => "join",
             Self::LastRows => "last_rows",
+            Self::LastAccepted => "last_accepted",
+            Self::MtpNorms { .. } => "mtp_norms",
             Self::Dry => "dry",
             Self::Adjust => "adjust",
             Self::Choose => "choose",
@@ -449,12 +470,18 @@ impl Op {
     pub fn reads(&self) -> Vec<Array> {
         let mut arrays = match self {
             Self::List | Self::Lookup(_) | Self::Propose { .. } => vec![Array::Tokens],
-            Self::Gather { .. } | Self::Cancel => vec![],
+            Self::Gather { behind: true, .. } => vec![Array::Tokens],
+            Self::Gather { behind: false, .. } | Self::Cancel => vec![],
+            Self::MtpNorms { .. } => vec![Array::MtpInput, Array::Residual],
+            Self::LastAccepted => vec![Array::MtpResidual],
             Self::MatVec { products, x, accumulate, .. } | Self::MatMul { products, x, accumulate } => {
                 let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
                 std::iter::once(*x).chain(outputs).collect()
             }
-            Self::Append { .. } => vec![Array::Query, Array::Key, Array::Value],
+            Self::Append { queries, .. } => {
+                let arrays = [Array::Key, Array::Value];
+                arrays.into_iter().chain(queries.then_some(Array::Query)).collect()
+            }
             Self::AttentionRows { layer, .. } => {
                 vec![Array::Query, Array::KeyCache(*layer), Array::ValueCache(*layer)]
             }
@@ -502,7 +529,9 @@ impl Op {
     #[must_use]
     pub fn writes(&self) -> Vec<Array> {
         match self {
-            Self::Gather { .. } | Self::ExpertDown { .. } | Self::Join { .. } => vec![Array::Residual],
+            Self::Gather { y, .. } => vec![*y],
+            Self::ExpertDown { .. } | Self::Join { .. } => vec![Array::Residual],
+            Self::MtpNorms { .. } => vec![Array::MtpInput],
             Self::Route { .. } => {
                 vec![Array::ExpertIds, Array::ExpertWeights, Array::Pairs, Array::Tiles, Array::Grids, Array::Counters]
             }
@@ -513,7 +542,10 @@ impl Op {
             Self::MatVec { products, .. } | Self::MatMul { products, .. } => {
                 products.iter().map(|product| product.y).collect()
             }
-            Self::Append { layer, .. } => vec![Array::Query, Array::KeyCache(*layer), Array::ValueCache(*layer)],
+            Self::Append { layer, queries, .. } => {
+                let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
+                caches.into_iter().chain(queries.then_some(Array::Query)).collect()
+            }
             Self::AttentionRows { .. } => vec![Array::Attended],
             Self::Attention { layer, .. } => {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];
@@ -524,7 +556,7 @@ impl Op {
             Self::Round { y, .. } => vec![*y],
             Self::GateUp { routing: Routing::Dense { .. }, y, .. } => vec![*y],
             Self::GateUp { routing: Routing::Experts, y, .. } => vec![*y, Array::ExpertIds, Array::ExpertWeights],
-            Self::LastRows => vec![Array::State, Array::Residual],
+            Self::LastRows | Self::LastAccepted => vec![Array::State, Array::Residual],
             Self::Dry => vec![Array::DryLengths],
             Self::Adjust => vec![Array::Items, Array::Shares, Array::Moments, Array::DryLengths],
             Self::Choose | Self::Sample => vec![Array::Candidates],

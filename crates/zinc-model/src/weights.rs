@@ -234,6 +234,25 @@ pub struct SharedExpertWeights {
     pub down: TensorId,
 }
 
+/// The weights of a block for multi-token prediction.
+#[derive(Clone, Debug)]
+pub struct MtpWeights {
+    /// `[vocabulary, width]`: the model's, unless the block has its own.
+    pub embedding: TensorId,
+    /// `[width]`, of the embedding.
+    pub embedding_norm: TensorId,
+    /// `[width]`, of the hidden vector.
+    pub hidden_norm: TensorId,
+    /// `[width, 2 * width]`: what makes the layer's input of the embedding and the hidden vector behind it.
+    pub input: TensorId,
+    /// The layer.
+    pub layer: LayerWeights,
+    /// `[width]`, before the head: the model's, unless the block has its own.
+    pub head_norm: TensorId,
+    /// `[vocabulary, width]`: the model's, unless the block has its own.
+    pub head: TensorId,
+}
+
 /// The tensors of a model.
 #[derive(Clone, Debug)]
 pub struct ModelWeights {
@@ -249,6 +268,8 @@ pub struct ModelWeights {
     pub output: TensorId,
     /// Divisors of the rotary frequencies, `[rope_dims / 2]`, if the model has them.
     pub rope_factors: Option<TensorId>,
+    /// The block for multi-token prediction, if it is to draft.
+    pub mtp: Option<MtpWeights>,
 }
 
 impl ModelWeights {
@@ -266,7 +287,23 @@ impl ModelWeights {
         let feed_forward_norm = config.architecture.feed_forward_norm();
         let layers = (0..).zip(&config.layers).map(|(index, layer)| finder.layer(index, layer, feed_forward_norm));
         let layers = layers.collect::<Result<_>>()?;
-        Ok(Self { tensors: finder.tensors, embedding, layers, output_norm, output, rope_factors })
+        let mtp = match config.mtp_blocks.first() {
+            Some(layer) if config.mtp => {
+                let index = config.n_layer();
+                let name = |part: &str| names::in_layer(index, part);
+                Some(MtpWeights {
+                    embedding: finder.optional(&name(names::MTP_TOKEN_EMBEDDING))?.unwrap_or(embedding),
+                    embedding_norm: finder.required(&name(names::MTP_EMBEDDING_NORM))?,
+                    hidden_norm: finder.required(&name(names::MTP_HIDDEN_NORM))?,
+                    input: finder.required(&name(names::MTP_INPUT))?,
+                    layer: finder.layer(index, layer, feed_forward_norm)?,
+                    head_norm: finder.optional(&name(names::MTP_OUTPUT_NORM))?.unwrap_or(output_norm),
+                    head: finder.optional(&name(names::MTP_OUTPUT))?.unwrap_or(output),
+                })
+            }
+            _ => None,
+        };
+        Ok(Self { tensors: finder.tensors, embedding, layers, output_norm, output, rope_factors, mtp })
     }
 
     /// The tensor of an id.

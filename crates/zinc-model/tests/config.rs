@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use zinc_kernels::Format;
 use zinc_kernels::ops::Activation;
 use zinc_model::config::{
-    Architecture, AttentionLayer, ExpertWeightSum, ExpertWeights, FeedForward, Layer, Mixer, ModelConfig, Rope,
-    RopeOverrides, RopePairing, RopeScaling, RopeScalingKind, Yarn, check_tensors, expected_tensors,
+    Architecture, AttentionLayer, ExpertWeightSum, ExpertWeights, FeedForward, Layer, Mixer, ModelConfig, ModelOptions,
+    Rope, RopeOverrides, RopePairing, RopeScaling, RopeScalingKind, Yarn, check_tensors, expected_tensors,
 };
 use zinc_model::gguf::{File, Value, Writer};
 use zinc_model::weights::ModelWeights;
@@ -77,6 +77,7 @@ fn the_demo_model_is_what_it_is() {
         n_embd: 256,
         layers: vec![layer; 8],
         mtp_blocks: Vec::new(),
+        mtp: false,
         rms_eps: 1e-6,
         rope: Rope { base: 1e6, dims: 64, pairing: RopePairing::Halves, scaling: RopeScaling::None },
         n_ctx_train: 1024,
@@ -221,7 +222,8 @@ fn rope(entries: &[(&str, Value)], overrides: &RopeOverrides) -> Result<Rope, Er
     entries.iter().for_each(|(name, value)| {
         writer.set(&format!("qwen2.rope.{name}"), value.clone());
     });
-    ModelConfig::with_overrides(&file(&writer), overrides).map(|config| config.rope)
+    ModelConfig::with_options(&file(&writer), &ModelOptions { rope: *overrides, ..ModelOptions::default() })
+        .map(|config| config.rope)
 }
 
 fn scaling(entries: &[(&str, Value)], overrides: &RopeOverrides) -> Result<RopeScaling, Error> {

@@ -14,7 +14,7 @@ fn weights_count_as_they_lie_on_a_device() {
     let cache = CacheOptions::new(16, CacheFormat::F16, CacheFormat::F16);
     let sizes = Sizes { config: &model.config, cache };
     let ops = StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Decode, ActFormat::Q14)).ops;
-    let [Op::List, Op::Gather { table }, ..] = &ops[..] else { panic!("a step begins with {:?}", ops.first()) };
+    let [Op::List, Op::Gather { table, .. }, ..] = &ops[..] else { panic!("a step begins with {:?}", ops.first()) };
     let table = model.weights.tensor(*table);
     let is_tied = model.weights.tensors.iter().filter(|tensor| tensor.rows == model.config.n_vocab).count() == 1;
     let (experts, used) = model.config.feed_forward(0).experts();

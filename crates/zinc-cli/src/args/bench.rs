@@ -32,7 +32,7 @@ pub(crate) struct BenchArgs {
     pub(crate) n_prompt_gen: Vec<(u32, u32)>,
     /// Generate so many sequences at once, and time all of them together [-npl]
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
-    #[arg(conflicts_with_all = ["sync_matrix", "sync", "control", "draft", "draft_ngram", "draft_replay", "n_prompt", "n_gen", "n_prompt_gen", "n_depth", "count", "host_work", "mask_work", "fill"])]
+    #[arg(conflicts_with_all = ["sync_matrix", "sync", "control", "draft", "draft_ngram", "draft_mtp", "draft_replay", "n_prompt", "n_gen", "n_prompt_gen", "n_depth", "count", "host_work", "mask_work", "fill"])]
     pub(crate) npl: Vec<u32>,
     /// Tokens of each prompt with --npl [-npp]
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "128", requires = "npl")]
@@ -67,7 +67,7 @@ pub(crate) struct BenchArgs {
     pub(crate) no_warmup: bool,
     /// Time every way to follow the GPU, with each control and with 0, 250 and 500 us of host work, and compare them with the fence. Unless
     /// told otherwise, it times 64 generated tokens, twice
-    #[arg(long, conflicts_with_all = ["sync", "depth", "control", "host_work", "draft", "draft_ngram"])]
+    #[arg(long, conflicts_with_all = ["sync", "depth", "control", "host_work", "draft", "draft_ngram", "draft_mtp"])]
     pub(crate) sync_matrix: bool,
     /// How the host follows the GPU; both is timeline and fence, and prints the ratio of the two as well
     #[arg(long, value_name = "HOW", value_enum, default_value_t = BenchSync::Timeline)]
@@ -102,6 +102,9 @@ pub(crate) struct BenchArgs {
     /// between; if there is no such file, the run without drafts writes it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["draft", "draft_ngram", "sync_matrix"], help_heading = "Speculation")]
     pub(crate) draft_replay: Option<PathBuf>,
+    /// Make so large a share of the replayed drafts right, and the others wrong. With --draft-mtp the model's block drafts beside, so that its time counts
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share, requires = "draft_replay", help_heading = "Speculation")]
+    pub(crate) draft_replay_rate: f64,
     #[command(flatten)]
     pub(crate) cache: CacheTypeArgs,
     #[command(flatten)]
@@ -123,6 +126,12 @@ pub(crate) struct BenchArgs {
     /// The form of the results
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = TableFormat::Md)]
     pub(crate) output: TableFormat,
+}
+
+/// A share of a whole, from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "must be a number from 0 to 1".to_owned())
 }
 
 impl BenchArgs {

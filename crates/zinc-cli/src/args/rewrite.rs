@@ -35,6 +35,9 @@ const SPELLINGS: [(&str, &str); 22] = [
     ("--usage", "--help"),
 ];
 
+/// The flag that stands for `--spec-type draft-mtp`.
+const MTP_FLAG: &str = "--draft-mtp";
+
 /// A command line for clap.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rewritten {
@@ -69,6 +72,17 @@ pub(super) fn rewrite(definition: &clap::Command, arguments: impl IntoIterator<I
         }
         let (name, value) = split(text);
         let definition = command.unwrap_or(definition);
+        if name == "--spec-type" && find_known(definition, MTP_FLAG).is_some() {
+            // There a word says what drafts, and here a flag.
+            let word = value.or_else(|| arguments.peek().and_then(|next| next.to_str()));
+            if word == Some("draft-mtp") {
+                if value.is_none() {
+                    arguments.next();
+                }
+                rewritten.arguments.push(MTP_FLAG.into());
+                continue;
+            }
+        }
         if let Some(known) = find_known(definition, &name) {
             rewritten.arguments.push(joined(&name, value).into());
             if value.is_none() && known.get_action().takes_values() {
@@ -236,6 +250,9 @@ mod tests {
             (&["run", "-ctk", "f32"], &["run", "--cache-type-k", "f32"]),
             (&["run", "-sys", "-ctk"], &["run", "--system-prompt", "-ctk"]),
             (&["run", "-md", "a", "--spec-draft-n-max", "3"], &["run", "--draft", "a", "--draft-max", "3"]),
+            (&["run", "--spec-type", "draft-mtp", "-p", "x"], &["run", "--draft-mtp", "-p", "x"]),
+            (&["serve", "--spec-type=draft-mtp"], &["serve", "--draft-mtp"]),
+            (&["run", "--spec-type", "none", "-p", "x"], &["run", "-p", "x"]),
             (&["chat", "--usage"], &["chat", "--help"]),
         ] {
             assert_eq!(seen(line).0, expected, "{line:?}");

@@ -18,7 +18,7 @@ pub(crate) struct ServeArgs {
     /// Serve on the processor if there is no GPU, instead of saying why there is none
     #[arg(long)]
     pub(crate) cpu: bool,
-    /// Requests that run at the same time, each with the whole context [-np] [default: 4, or 1 with --draft and on the interpreter]
+    /// Requests that run at the same time, each with the whole context [-np] [default: 4, or 1 with --draft or --draft-mtp and on the interpreter]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) parallel: Option<u32>,
     /// Tokens that the cache has room for, of all requests together; with less than the whole context of each, one may have to wait while others go on [default: -np

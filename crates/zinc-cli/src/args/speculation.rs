@@ -14,6 +14,9 @@ pub(crate) struct DraftArgs {
     /// Draft what followed the last tokens where they occurred before; with several requests at a time, for one that runs alone
     #[arg(long, conflicts_with = "draft", help_heading = "Speculation")]
     pub(crate) draft_ngram: bool,
+    /// Draft with the model's own block for multi-token prediction, for one request at a time: the answer is the same [--spec-type draft-mtp]
+    #[arg(long, conflicts_with_all = ["draft", "draft_ngram"], help_heading = "Speculation")]
+    pub(crate) draft_mtp: bool,
     /// Tokens to draft at a time, 1 to 15: with the last token, 3, 7 and 15 fill a step
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=15))]
     #[arg(help_heading = "Speculation")]
@@ -42,9 +45,9 @@ pub(crate) enum DraftPolicy {
 }
 
 impl DraftArgs {
-    /// Whether these flags ask for drafts, from a draft model or from look-up.
+    /// Whether these flags ask for drafts, from a draft model, from look-up or from multi-token prediction.
     pub(crate) fn is_drafted(&self) -> bool {
-        self.draft.is_some() || self.draft_ngram
+        self.draft.is_some() || self.draft_ngram || self.draft_mtp
     }
 
     /// When the engine drafts, if it does.

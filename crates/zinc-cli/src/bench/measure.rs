@@ -204,7 +204,9 @@ impl<'a> Bench<'a> {
             fs::write(path, words.join(" ") + "\n").map_err(|source| Error::Write { path: path.to_owned(), source })?;
             generated.to_vec()
         };
-        self.draft_source = Some(DraftSource::Replay { tokens: tokens.into(), max_drafts: self.args.draft.draft_max });
+        let tokens = with_errors(tokens, self.args.draft_replay_rate, self.model.model().config.n_vocab);
+        let (mtp, max_drafts) = (self.args.draft.draft_mtp, self.args.draft.draft_max);
+        self.draft_source = Some(DraftSource::Replay { tokens: tokens.into(), mtp, max_drafts });
         Ok(())
     }
 
@@ -498,9 +500,35 @@ fn fnv1a(values: &[f32]) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
+/// Tokens of which a share of `rate` is as it was, and the others are wrong. Which ones are is spread at random, and the same every time.
+fn with_errors(mut tokens: Vec<u32>, rate: f64, vocabulary: u32) -> Vec<u32> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for token in &mut tokens {
+        // Xorshift. (Marsaglia, 2003.)
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        if (state >> 11) as f64 / (1u64 << 53) as f64 >= rate {
+            *token = (*token + 1) % vocabulary;
+        }
+    }
+    tokens
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_of_replayed_tokens_is_right() {
+        let tokens: Vec<u32> = (0..10_000).map(|token| token % 50).collect();
+        for (rate, least, most) in [(0.0, 0, 0), (0.7, 6_850, 7_150), (1.0, 10_000, 10_000)] {
+            let replayed = with_errors(tokens.clone(), rate, 50);
+            let right = tokens.iter().zip(&replayed).filter(|(token, replayed)| token == replayed).count();
+            assert!((least..=most).contains(&right), "{right} of 10,000 at {rate}");
+            assert!(replayed.iter().all(|token| *token < 50));
+        }
+    }
 
     #[test]
     fn the_hash_is_fnv_1a() {

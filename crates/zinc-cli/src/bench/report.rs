@@ -54,7 +54,15 @@ impl From<&BenchArgs> for Settings {
             mask_work: args.mask_work,
             drafter: match (&draft.draft, &args.draft_replay) {
                 (Some(path), _) => path.display().to_string(),
-                (None, Some(path)) => format!("replay of {}", path.display()),
+                (None, Some(path)) => {
+                    let right = match args.draft_replay_rate {
+                        1.0 => String::new(),
+                        rate => format!(", {:.0} % of it right", 100.0 * rate),
+                    };
+                    let beside = if draft.draft_mtp { ", beside multi-token prediction" } else { "" };
+                    format!("replay of {}{right}{beside}", path.display())
+                }
+                (None, None) if draft.draft_mtp => "multi-token prediction".to_owned(),
                 (None, None) => "ngram".to_owned(),
             },
             draft_max: draft.draft_max,

@@ -93,8 +93,9 @@ fn measure_model(
 ) -> Result<()> {
     let mut show = |event| opening.show(event);
     let context = ContextSize::Tokens(plan.context);
-    let file =
-        ModelFile::open(path, &options::file_options_for(context, &args.cache, args.rope.overrides()), &mut show)?;
+    let mut file_options = options::file_options_for(context, &args.cache, args.rope.overrides());
+    file_options.mtp = args.draft.draft_mtp;
+    let file = ModelFile::open(path, &file_options, &mut show)?;
     let subject = subject(args, path, &file, pipelines.device(), peaks.bandwidth);
     let act = args.act.into();
     let draft = options::draft_options(&args.draft);

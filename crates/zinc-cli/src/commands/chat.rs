@@ -27,8 +27,7 @@ pub(crate) fn run(args: &ChatArgs) -> Result<()> {
     let mut opening = Opening::new();
     let mut show = |event| opening.show(event);
     let path = demo::resolve(args.model.model.as_deref())?;
-    let file =
-        ModelFile::open(&path, &options::file_options(&args.engine.cache, args.engine.rope.overrides()), &mut show)?;
+    let file = ModelFile::open(&path, &options::engine_file_options(&args.engine), &mut show)?;
     let template = chat_template::of(&args.chat.source, &file.model().file)?;
     let format = chat_template::format(&args.chat.source, &file.model().file)?;
     answers.shown = options::shown(&format);

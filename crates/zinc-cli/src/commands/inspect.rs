@@ -104,7 +104,7 @@ pub(crate) fn run(args: &InspectArgs) -> Result<()> {
 
 /// What running the model at a path takes.
 fn run_row(path: &Path, options: &FileOptions) -> Result<RunRow, zinc_engine::Error> {
-    let model = Model::open_with(path, &options.rope)?;
+    let model = Model::open_with(path, &options.model_options())?;
     Ok(RunRow::new(&Estimate::of_model(&model, options), &model.config))
 }
 

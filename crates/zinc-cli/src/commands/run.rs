@@ -24,8 +24,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let mut opening = Opening::new();
     let mut show = |event| opening.show(event);
     let path = demo::resolve(args.model.model.as_deref())?;
-    let file =
-        ModelFile::open(&path, &options::file_options(&args.engine.cache, args.engine.rope.overrides()), &mut show)?;
+    let file = ModelFile::open(&path, &options::engine_file_options(&args.engine), &mut show)?;
     answers.continues_text = args.raw;
     let format = match args.raw {
         true => OutputFormat::default(),

@@ -70,14 +70,15 @@ fn runtime(args: &ServeArgs) -> Result<Runtime> {
 
 /// How the model file is opened: for how many requests at a time, and with how much room for them.
 fn file_options(args: &ServeArgs) -> Result<FileOptions> {
-    let mut file_options = options::file_options(&args.engine.cache, args.engine.rope.overrides());
-    let has_draft_model = args.engine.draft.draft.is_some();
+    let mut file_options = options::engine_file_options(&args.engine);
+    let draft = &args.engine.draft;
+    let drafter = draft.draft.as_ref().map(|_| "--draft").or(draft.draft_mtp.then_some("--draft-mtp"));
     let alone =
-        has_draft_model || args.engine.device.device.as_ref().is_some_and(|device| *device == Device::Interpreter);
+        drafter.is_some() || args.engine.device.device.as_ref().is_some_and(|device| *device == Device::Interpreter);
     let lanes = args.parallel.unwrap_or(if alone { 1 } else { LANES });
-    if has_draft_model && lanes > 1 {
+    if let Some(drafter) = drafter.filter(|_| lanes > 1) {
         return Err(Error::usage(format!(
-            "--draft drafts for one request at a time, and -np {lanes} asks for {lanes}: use -np 1, or --draft-ngram instead of a draft model"
+            "{drafter} drafts for one request at a time, and -np {lanes} asks for {lanes}: use -np 1, or --draft-ngram instead"
         )));
     }
     options::set_lanes(&mut file_options, lanes, args.cache_tokens)?;

@@ -375,6 +375,38 @@ fn a_replay_drafts_what_was_generated() {
     }
 }
 
+/// Drafts by the model's own block, and an oracle of which a share is right while the block drafts beside.
+#[test]
+fn multi_token_prediction_changes_no_logits_and_is_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = argument(&directory.path().join("known.txt"));
+    let model = source_argument("tests/data/arch/qwen35-mtp-a-f16.gguf");
+    let flags = ["-m", &model, "-p", "0", "-n", "24", "--draft-mtp", "--draft-policy", "always", "-o", "json"];
+    let steps = |more: &[&str], by: &str| {
+        let rows = bench(&[&flags[..], more].concat()).json();
+        let (plain, drafted) = (&rows[0], &rows[1]);
+        assert_eq!((&plain["draft"], &drafted["draft"]), (&Value::Null, &by.into()));
+        assert_eq!(drafted["logits_fnv1a"], plain["logits_fnv1a"], "{drafted}");
+        drafted["draft_steps"].as_u64().unwrap()
+    };
+    assert!((6..=24).contains(&steps(&[], "multi-token prediction")));
+    let replay = ["--draft-replay", &file];
+    let beside = format!("replay of {file}, beside multi-token prediction");
+    assert_eq!(steps(&replay, &beside), 6, "an oracle is always right");
+    let half = format!("replay of {file}, 50 % of it right, beside multi-token prediction");
+    let halved = steps(&[&replay[..], &["--draft-replay-rate", "0.5"]].concat(), &half);
+    assert!((7..24).contains(&halved), "{halved} steps");
+    zinc(&["bench", "--draft-replay-rate", "0.5"]).failure(2, &["--draft-replay"]);
+    let tiny = source_argument(TINY);
+    zinc(&["run", "-p", "x", "--raw", "-m", &tiny, "--draft-mtp"]).failure(1, &["multi-token prediction"]);
+
+    let answer = |more: &[&str]| {
+        let flags = ["run", "--raw", "-p", "aabbcc", "-n", "20", "--temp", "0.7", "--seed", "3", "-m", &model];
+        zinc(&[&flags[..], more].concat()).success()
+    };
+    assert_eq!(answer(&["--spec-type", "draft-mtp", "--draft-policy", "always"]), answer(&[]));
+}
+
 #[test]
 fn a_prompt_gives_the_same_logits_whatever_it_is_cut_into() {
     let hash = |rows: &str| {

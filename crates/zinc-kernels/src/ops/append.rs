@@ -5,14 +5,14 @@ use crate::generated::append::{Constants, KERNEL, Push};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
-/// Normalises (where asked) and rotates the queries and keys of each row, and stores its keys and values in the cache, to the bit as
+/// Normalises (where asked) and rotates the queries, where there are any, and the keys of each row, and stores its keys and values in the cache, to the bit as
 /// [`Attention`](super::Attention) does for itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Append {
     /// The step state: a row's position is its angle's and its place in the cache.
     pub state: u64,
-    /// `[query_heads, head_size]` f32, prepared in place.
-    pub q: Rows,
+    /// `[query_heads, head_size]` f32, prepared in place; `None`: there are keys and values alone.
+    pub q: Option<Rows>,
     /// `[kv_heads, head_size]` f32.
     pub k: Rows,
     /// `[kv_heads, head_size]` f32.
@@ -50,6 +50,7 @@ impl Append {
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         self.heads.check(self.rotated);
         let Heads { query_heads, kv_heads, head_size } = self.heads;
+        let (q, query_heads) = self.q.map_or((Rows::one(0), 0), |q| (q, query_heads));
         let norm = self.norm.unwrap_or(HeadNorm::NONE);
         let constants = Constants {
             workgroup: target.workgroup_of(4),
@@ -66,7 +67,7 @@ impl Append {
         };
         let push = Push {
             state: self.state,
-            q: self.q.address,
+            q: q.address,
             k: self.k.address,
             v: self.v.address,
             q_norm: norm.q,
@@ -75,7 +76,7 @@ impl Append {
             key_cache: self.key_cache,
             value_cache: self.value_cache,
             query_heads,
-            q_stride: self.q.stride_in(self.shape),
+            q_stride: q.stride_in(self.shape),
             k_stride: self.k.stride_in(self.shape),
             v_stride: self.v.stride_in(self.shape),
         };

@@ -71,7 +71,7 @@ impl Attention {
         let &Self { key_format, value_format, heads, rotated, pairing, context, window, sinks, shape, .. } = self;
         let append = Append {
             state,
-            q,
+            q: Some(q),
             k,
             v,
             norm,

@@ -5,11 +5,13 @@ use crate::generated::gather::{Constants, KERNEL, Push};
 use crate::step::{Rows, StepShape};
 use crate::{Dispatch, Target};
 
-/// `y = table[token]`, decoded, for the token of each row.
+/// `y = table[token]`, decoded, for the token of each row or the one behind it.
 #[derive(Clone, Copy, Debug)]
 pub struct Gather {
     /// The step state.
     pub state: u64,
+    /// Whether it is the token behind the row's, as far as the prompt or a step that has ended says it: [`token_behind`](crate::reference::token_behind).
+    pub behind: bool,
     /// `[vocabulary, columns]`.
     pub table: Matrix,
     /// `[columns]` f32.
@@ -25,7 +27,12 @@ impl Gather {
         self.table.check_columns();
         let chunks = self.table.columns / super::UNIT;
         let workgroup = target.wide_workgroup(chunks);
-        let constants = Constants { workgroup, subgroup: target.subgroup, format: self.table.format.code() };
+        let constants = Constants {
+            workgroup,
+            subgroup: target.subgroup,
+            format: self.table.format.code(),
+            behind: u32::from(self.behind),
+        };
         let push = Push {
             state: self.state,
             table: self.table.address,

@@ -84,6 +84,28 @@ fn check_cache(case: &Case) {
     }
 }
 
+/// Without queries the caches are the same, and queries stay as they are.
+fn check_without_queries(case: &Case) {
+    let step = (4, 3);
+    let append = |q: bool| {
+        move |op: &Attention, target: &Target| {
+            let append = op.in_two().0;
+            vec![Append { q: append.q.filter(|_| q), ..append }.dispatch(target)]
+        }
+    };
+    let ([before, without], _) = run(case, step, append(false));
+    let ([_, with], _) = run(case, step, append(true));
+    assert!(without[..3] == before[..3] && without[3..] == with[3..], "{case:?}: the caches alone are written");
+    assert!(without[3..] != before[3..], "{case:?}: the caches are written");
+}
+
+#[test]
+fn keys_and_values_alone() {
+    for case in cases().into_iter().chain(paged_part()) {
+        check_without_queries(&case);
+    }
+}
+
 #[test]
 fn the_cache_is_what_attention_makes_it() {
     for case in cases().into_iter().chain(paged_part()) {
@@ -113,7 +135,7 @@ fn check_reference(case: &Case) {
     let lane = Lane { position: position as u32, ..live() };
     let op = Append {
         state: arena.state_with_pages(StepState::new(lane, &[1; ROWS]), &pages),
-        q: rows(queries, query_width),
+        q: Some(rows(queries, query_width)),
         k: rows(arena.input(&k), width),
         v: rows(arena.input(&v), width),
         norm: case.norm.then(|| HeadNorm {

@@ -24,6 +24,7 @@ mod gate_up_mul;
 mod gather;
 mod head_gate;
 mod join;
+mod last_accepted;
 mod last_rows;
 mod list;
 mod logprob_shares;
@@ -33,6 +34,7 @@ mod mat_mul;
 mod mat_vec;
 #[path = "../../../zinc-sched/tests/support/matrix.rs"]
 mod matrix;
+mod mtp_norms;
 mod no_op;
 mod pipelines;
 mod products;

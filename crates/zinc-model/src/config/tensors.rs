@@ -78,14 +78,20 @@ pub fn expected_tensors(config: &ModelConfig) -> Vec<ExpectedTensor> {
     if !config.tied_embeddings {
         list.matrix(names::OUTPUT, &[embd, config.n_vocab]);
     }
-    list.tensors
+    let mtp = mtp_tensors_of(config, usize::from(config.mtp));
+    list.tensors.into_iter().chain(mtp).collect()
 }
 
 /// The tensors of the blocks behind the layers, which draft tokens. Where a block has no norm, embedding or head of its own, it uses the model's.
 pub fn mtp_tensors(config: &ModelConfig) -> Vec<ExpectedTensor> {
+    mtp_tensors_of(config, config.mtp_blocks.len())
+}
+
+/// The tensors of the first so many of these blocks.
+fn mtp_tensors_of(config: &ModelConfig, blocks: usize) -> Vec<ExpectedTensor> {
     let embd = config.n_embd;
     let mut list = List { tensors: Vec::new(), layer: None };
-    for (index, block) in (config.n_layer()..).zip(&config.mtp_blocks) {
+    for (index, block) in (config.n_layer()..).zip(config.mtp_blocks.iter().take(blocks)) {
         list.layer = Some(index);
         list.add_layer(block, embd, config.architecture.feed_forward_norm());
         list.matrix(names::MTP_INPUT, &[2 * embd, embd]);
@@ -213,7 +219,7 @@ pub fn is_of_vision(name: &str) -> bool {
     ["v.", "mm."].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether a tensor of this name belongs to the blocks behind the layers, which draft tokens. Tokens are computed without it.
+/// Whether a tensor of this name belongs to blocks behind the layers that could draft tokens and do not. Tokens are computed without it.
 #[must_use]
 pub fn is_of_mtp(name: &str, config: &ModelConfig) -> bool {
     let index = names::layer_of(name).and_then(|layer| layer.checked_sub(config.n_layer()));
@@ -240,7 +246,7 @@ fn fused(tensors: Vec<ExpectedTensor>, file: &gguf::File) -> Vec<ExpectedTensor>
 }
 
 /// Checks that a file has the tensors of its config in shapes and formats that can be used, and no others but those that tokens are computed without:
-/// those of a model of vision, and of blocks that draft tokens.
+/// those of a model of vision, and of blocks that could draft tokens.
 ///
 /// # Errors
 /// [`Error::MissingTensor`], [`Error::TensorShape`], [`Error::UnsupportedFormat`], or [`Error::UnexpectedTensor`] for a tensor that the

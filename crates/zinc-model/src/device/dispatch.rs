@@ -5,7 +5,7 @@ use zinc_kernels::ops::{self, ActFormat, Input, Matrix};
 use zinc_kernels::step::{Rows, StepShape};
 
 use super::DeviceModel;
-use super::record::StepIo;
+use super::record::{Drafted, StepIo};
 use crate::interpret::{head_gate, pairing, weighting};
 use crate::plan::{Array, GateUpBiases, Lookup, Op, PlanKind, Product, Routing, Sampler};
 use crate::weights::TensorId;
@@ -25,7 +25,7 @@ impl DeviceModel {
     fn input(&self, array: Array, act: ActFormat, io: &StepIo) -> Input {
         let rounded = match array {
             Array::Normed => act == ActFormat::Q14,
-            Array::RoundedHidden | Array::RoundedSharedHidden | Array::RoundedAttended => true,
+            Array::RoundedMtpInput | Array::RoundedHidden | Array::RoundedSharedHidden | Array::RoundedAttended => true,
             Array::Attended => act == ActFormat::Q14 && self.sizes().rounds_attended(&self.target),
             _ => false,
         };
@@ -129,9 +129,30 @@ impl DeviceModel {
             Op::Lookup(Lookup { ngrams, drafts }) => {
                 ops::Lookup { state, ngrams: ngrams.clone(), drafts: *drafts }.dispatch(target)
             }
-            Op::Propose { drafts } => ops::Propose { state, draft: io.draft, drafts: *drafts }.dispatch(target),
-            Op::Gather { table } => {
-                ops::Gather { state, table: self.matrix(*table), y: rows(Array::Residual), shape }.dispatch(target)
+            Op::Propose { drafts } => {
+                let (draft, behind) = io.draft;
+                ops::Propose { state, draft, behind, drafts: *drafts }.dispatch(target)
+            }
+            Op::Gather { table, behind, y } => {
+                let (table, y) = (self.matrix(*table), rows(*y));
+                ops::Gather { state, behind: *behind, table, y, shape }.dispatch(target)
+            }
+            Op::MtpNorms { embedding_norm, head_norm, hidden_norm } => ops::MtpNorms {
+                state,
+                x: rows(Array::MtpInput),
+                residual: rows(Array::Residual),
+                embedding_norm: weight(*embedding_norm),
+                head_norm: weight(*head_norm),
+                hidden_norm: norm_of(*hidden_norm),
+                width: config.n_embd,
+                shape,
+            }
+            .dispatch(target),
+            Op::LastAccepted => {
+                let Drafted { state: ended, tokens } = io.drafted.unwrap_or_default();
+                let (x, y) = (rows(Array::MtpResidual), rows(Array::Residual).address);
+                let (width, shape) = (config.n_embd, StepShape::filled_by(self.counts().rows));
+                ops::LastAccepted { state: ended, draft: state, tokens, x, y, width, shape }.dispatch(target)
             }
             Op::Round { x, norm, y, vectors, columns, ordered } => ops::Round {
                 state,
@@ -166,9 +187,9 @@ impl DeviceModel {
                 let (x, accumulate) = (rows(*x), *accumulate);
                 ops::MatMul { state, products: &products, x, accumulate, tiles: None, shape }.dispatch(target)
             }
-            Op::Append { layer, norms } => ops::Append {
+            Op::Append { layer, norms, queries } => ops::Append {
                 state,
-                q: rows(Array::Query),
+                q: queries.then(|| rows(Array::Query)),
                 k: rows(Array::Key),
                 v: rows(Array::Value),
                 norm: norms.map(head_norm),
@@ -253,7 +274,7 @@ impl DeviceModel {
             }
             .dispatch(target),
             Op::HeadGate { layer, x, norm, y, ordered } => {
-                let (opening, heads, head_size) = head_gate(&config.layers[*layer as usize].mixer);
+                let (opening, heads, head_size) = head_gate(&config.block(*layer).mixer);
                 ops::HeadGate {
                     state,
                     x: rows(*x),

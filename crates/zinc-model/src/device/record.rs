@@ -29,8 +29,11 @@ pub struct StepIo {
     pub wanted: u64,
     /// A u32 for each lane: the number of the sequence that the host wants stopped.
     pub cancelled: u64,
-    /// The [`StepState`](zinc_kernels::step::StepState) of a draft model, which [`Op::Propose`] reads.
-    pub draft: u64,
+    /// The [`StepState`](zinc_kernels::step::StepState) that drafts were made with, which [`Op::Propose`] reads, and positions by which its lane stands behind the
+    /// last of them.
+    pub draft: (u64, u32),
+    /// What drafts by multi-token prediction are made behind, in steps that are such drafts.
+    pub drafted: Option<Drafted>,
     /// A [`Lane`](zinc_kernels::step::Lane), with whose sequence those of the state end; 0 if there is none.
     pub leader: u64,
     /// Where this step leaves the [`StepReport`](zinc_kernels::step::StepReport) of each lane.
@@ -45,11 +48,21 @@ pub struct StepIo {
     pub residual: ResidualStream,
 }
 
+/// What drafts by multi-token prediction are made behind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Drafted {
+    /// The [`StepState`](zinc_kernels::step::StepState) of the step that has ended.
+    pub state: u64,
+    /// Where the drafts go instead of to the tokens of the sequence, at the same positions, if they do.
+    pub tokens: Option<u64>,
+}
+
 impl StepIo {
     /// The array that stands for `array` in this step.
     pub(super) fn array(&self, array: Array) -> Array {
         match (array, self.residual) {
             (Array::Residual, ResidualStream::Carried) => Array::CarriedResidual,
+            (Array::Logits, _) if self.drafted.is_some() => Array::MtpLogits,
             _ => array,
         }
     }
@@ -132,7 +145,13 @@ impl DeviceModel {
             // These write the word that the condition reads, and Advance has to report a no-op, so they always run.
             let always = matches!(
                 op,
-                Op::List | Op::Lookup(_) | Op::Propose { .. } | Op::Cancel | Op::LastRows | Op::Advance { .. }
+                Op::List
+                    | Op::Lookup(_)
+                    | Op::Propose { .. }
+                    | Op::Cancel
+                    | Op::LastRows
+                    | Op::LastAccepted
+                    | Op::Advance { .. }
             );
             let on_condition = live.is_some() && !always;
             if barrier {

@@ -74,6 +74,14 @@ pub enum Array {
     RoundedSharedHidden,
     /// What the shared expert gives, before its gate, `[width]` f32.
     SharedOutput,
+    /// The input of the block for multi-token prediction, `[2, width]` f32: the embedding of the token behind the row's, and the hidden vector.
+    MtpInput,
+    /// [`Array::MtpInput`] rounded, where products need it.
+    RoundedMtpInput,
+    /// What that block's layer begins with for each row of a step, `[width]` f32.
+    MtpResidual,
+    /// The logits of a draft by that block, `[vocabulary]` f32, which stand beside [`Array::Logits`] of the step that it follows.
+    MtpLogits,
     /// What each selected expert gives, `[used, width]` f32, in steps of many rows.
     ExpertProducts,
     /// The pairs of a row and one of its slots, by expert, in steps of many rows: `[experts, rows]` u32 of the step, any expert being chosen by all rows.
@@ -254,7 +262,7 @@ impl ArrayClass {
 
 impl Array {
     /// The activations and what has them, in a fixed order.
-    pub const ACTIVATIONS: [(Self, ArrayClass); 37] = {
+    pub const ACTIVATIONS: [(Self, ArrayClass); 41] = {
         use ArrayClass::{Carried, Packed, Row, SamplingRow, Step, Workgroups};
         [
             (Self::Residual, Row),
@@ -279,6 +287,9 @@ impl Array {
             (Self::SharedHidden, Row),
             (Self::RoundedSharedHidden, Row),
             (Self::SharedOutput, Row),
+            (Self::MtpInput, Row),
+            (Self::RoundedMtpInput, Row),
+            (Self::MtpResidual, Row),
             (Self::Logits, SamplingRow),
             (Self::Candidates, SamplingRow),
             (Self::DryLengths, SamplingRow),
@@ -293,6 +304,7 @@ impl Array {
             (Self::Pairs, Packed),
             (Self::Tiles, Packed),
             (Self::Grids, Step),
+            (Self::MtpLogits, Step),
             (Self::CarriedResidual, Carried),
         ]
     };
@@ -323,7 +335,7 @@ impl Sizes<'_> {
 
     /// The attention of each layer that has any.
     pub(crate) fn attentions(&self) -> impl Iterator<Item = &AttentionLayer> {
-        (0..self.config.n_layer()).filter_map(|layer| self.config.attention(layer))
+        (0..self.config.n_block()).filter_map(|layer| self.config.attention(layer))
     }
 
     /// The most of what the attention of a layer has.
@@ -339,7 +351,7 @@ impl Sizes<'_> {
 
     /// The most of what the feed-forward part of a layer has.
     fn most_of_feed_forward(&self, size: impl Fn(&FeedForward) -> u64) -> u64 {
-        self.config.layers.iter().map(|layer| size(&layer.feed_forward)).max().unwrap_or(0)
+        self.config.blocks().map(|layer| size(&layer.feed_forward)).max().unwrap_or(0)
     }
 
     /// Bytes of an array. What is f32 or rounded has room for either, and what all layers share has room for the largest of them.
@@ -352,6 +364,7 @@ impl Sizes<'_> {
         let used = || self.most_of_feed_forward(|part| part.experts().1.into());
         let shared = || self.most_of_feed_forward(|part| part.shared().map_or(0, |shared| shared.n_ff.into()));
         let values = || self.most_of_delta_net(DeltaHeads::values);
+        let mtp_width = || if c.mtp { u64::from(c.n_embd) } else { 0 };
         let elements = match array {
             Array::State => return size_of::<StepState>() as u64,
             Array::Tokens => self.cache.token_places(),
@@ -382,6 +395,16 @@ impl Sizes<'_> {
                     0
                 } else {
                     c.n_embd.into()
+                }
+            }
+            Array::MtpInput => 2 * mtp_width(),
+            Array::RoundedMtpInput => return if c.mtp { rounded_bytes(2 * mtp_width()) } else { 0 },
+            Array::MtpResidual => mtp_width(),
+            Array::MtpLogits => {
+                if c.mtp {
+                    c.n_vocab.into()
+                } else {
+                    0
                 }
             }
             Array::ExpertProducts => used() * u64::from(c.n_embd),
@@ -499,6 +522,7 @@ mod tests {
             n_embd: 256,
             layers: layers.iter().map(layer).collect(),
             mtp_blocks: Vec::new(),
+            mtp: false,
             rms_eps: 1e-6,
             rope: Rope { base: 1e4, dims: 64, pairing: RopePairing::Halves, scaling: RopeScaling::None },
             n_ctx_train: 4_096,

@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn independent_products_share_a_barrier() {
         let ops = [
-            Op::Gather { table: ID },
+            Op::Gather { table: ID, behind: false, y: Array::Residual },
             mat_vec(Array::Residual, &[Array::Query], false),
             mat_vec(Array::Residual, &[Array::Key], false),
         ];
@@ -79,7 +79,7 @@ mod tests {
     fn overwriting_what_was_read_needs_a_barrier() {
         let ops = [
             mat_vec(Array::Residual, &[Array::Query], false),
-            Op::Gather { table: ID }, // writes what the product reads
+            Op::Gather { table: ID, behind: false, y: Array::Residual }, // writes what the product reads
         ];
         assert_eq!(barriers_before(&ops), [false, true]);
     }
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn no_conflict_is_left_between_barriers() {
         let pool = [
-            Op::Gather { table: ID },
+            Op::Gather { table: ID, behind: false, y: Array::Residual },
             mat_vec(Array::Residual, &[Array::Query, Array::Key], false),
             mat_vec(Array::Residual, &[Array::Value], false),
             mat_vec(Array::Attended, &[Array::Residual], true),

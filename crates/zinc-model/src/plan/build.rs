@@ -42,7 +42,7 @@ impl StepPlan {
     /// As [`StepPlan::new`].
     #[must_use]
     pub fn forward(weights: &ModelWeights, options: &PlanOptions) -> Self {
-        let &PlanOptions { kind, act, shape, tiled_rows, sampling, ref drafts } = options;
+        let &PlanOptions { kind, shape, sampling, ref drafts, .. } = options;
         let mut ops = vec![Op::List];
         if let Some(drafts) = drafts {
             assert!(drafts.most() < shape.rows(), "{} drafts in a step of {} rows", drafts.most(), shape.rows());
@@ -51,8 +51,8 @@ impl StepPlan {
                 Drafts::Proposed(drafts) => Op::Propose { drafts: *drafts },
             });
         }
-        ops.push(Op::Gather { table: weights.embedding });
-        let mut builder = Builder { weights, kind, act, shape, tiled_rows, ops };
+        ops.push(Op::Gather { table: weights.embedding, behind: false, y: Array::Residual });
+        let mut builder = Builder { ops, ..Builder::new(weights, options) };
         for (layer, w) in (0..).zip(&weights.layers) {
             match &w.mixer {
                 MixerWeights::Attention(attention) => builder.attention_block(layer, w.mixer_norm, attention),
@@ -73,9 +73,9 @@ impl StepPlan {
     /// If `options` are not those of a step of [`PlanKind::Decode`].
     #[must_use]
     pub fn behind_last_rows(weights: &ModelWeights, options: &PlanOptions) -> Self {
-        let &PlanOptions { kind, act, shape, tiled_rows, sampling, .. } = options;
+        let &PlanOptions { kind, shape, sampling, .. } = options;
         assert!(kind == PlanKind::Decode, "{kind:?} does not sample");
-        let mut builder = Builder { weights, kind, act, shape, tiled_rows, ops: vec![Op::LastRows] };
+        let mut builder = Builder { ops: vec![Op::LastRows], ..Builder::new(weights, options) };
         builder.head(sampling.sampler);
         builder.ops.append(&mut Self::tail(options).ops);
         Self { ops: builder.ops, kind, shape }
@@ -85,27 +85,39 @@ impl StepPlan {
     /// ([`StepPlan::forward`]) has behind them.
     #[must_use]
     pub fn head(weights: &ModelWeights, options: &PlanOptions) -> Self {
-        let &PlanOptions { kind, act, shape, tiled_rows, sampling, .. } = options;
-        let mut builder = Builder { weights, kind, act, shape, tiled_rows, ops: Vec::new() };
+        let &PlanOptions { kind, shape, sampling, .. } = options;
+        let mut builder = Builder::new(weights, options);
         builder.head(sampling.sampler);
         Self { ops: builder.ops, kind, shape }
     }
 }
 
 /// Appends the ops of a plan, block by block.
-struct Builder<'a> {
+pub(super) struct Builder<'a> {
     weights: &'a ModelWeights,
     kind: PlanKind,
     act: ActFormat,
     shape: StepShape,
     /// The fewest rows whose products go by tiles.
     tiled_rows: u32,
-    ops: Vec<Op>,
+    /// The ops so far.
+    pub(super) ops: Vec<Op>,
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    /// A builder of a plan by `options` that has no ops yet.
+    pub(super) fn new(weights: &'a ModelWeights, options: &PlanOptions) -> Self {
+        let &PlanOptions { kind, act, shape, tiled_rows, .. } = options;
+        Self { weights, kind, act, shape, tiled_rows, ops: Vec::new() }
+    }
+
+    /// The weights of the model.
+    pub(super) fn weights(&self) -> &'a ModelWeights {
+        self.weights
+    }
+
     /// The form of activations with which all of these matrices can be multiplied: f32 if one of them has a float format.
-    fn act(&self, matrices: &[TensorId]) -> ActFormat {
+    pub(super) fn act(&self, matrices: &[TensorId]) -> ActFormat {
         let float = matrices.iter().any(|id| self.weights.tensor(*id).format.is_float());
         if float { ActFormat::F32 } else { self.act }
     }
@@ -117,11 +129,11 @@ impl Builder<'_> {
             self.ops.push(Op::Dry);
         }
         let head = Product { weights: self.weights.output, bias: None, y: Array::Logits };
-        self.normed_products(self.weights.output_norm, [vec![head]]);
+        self.normed_products((Array::Residual, self.weights.output_norm), [vec![head]]);
     }
 
     /// `residual += o(attention(rope(q), cache))` with `q, k, v = W norm(residual)`, the result times the sigmoid of its gate where there is one.
-    fn attention_block(&mut self, layer: u32, norm: TensorId, w: &AttentionWeights) {
+    pub(super) fn attention_block(&mut self, layer: u32, norm: TensorId, w: &AttentionWeights) {
         let product = |weights, bias, y| Product { weights, bias, y };
         let qkv = vec![
             product(w.q, w.q_bias, Array::Query),
@@ -129,11 +141,11 @@ impl Builder<'_> {
             product(w.v, w.v_bias, Array::Value),
         ];
         let gate = w.gate.map(|gate| product(gate, None, Array::MixerGate));
-        self.normed_products(norm, std::iter::once(qkv).chain(gate.map(|gate| vec![gate])));
+        self.normed_products((Array::Residual, norm), std::iter::once(qkv).chain(gate.map(|gate| vec![gate])));
         let act = self.act(&[w.output]);
         let tiled = self.is_tiled(act);
         if self.shape >= MANY && self.kind == PlanKind::Feed {
-            self.ops.push(Op::Append { layer, norms: w.q_norm.zip(w.k_norm) });
+            self.ops.push(Op::Append { layer, norms: w.q_norm.zip(w.k_norm), queries: true });
             self.ops.push(Op::AttentionRows { layer, sinks: w.sinks });
         } else {
             // The rows of a step that samples are of different lanes. What an op behind this one rounds is stored in f32.
@@ -167,7 +179,7 @@ impl Builder<'_> {
         let is_float = |product: &Product| self.format_of(product).is_float();
         let alike = products.chunk_by(|a, b| is_float(a) == is_float(b));
         let launches: Vec<Vec<Product>> = alike.flat_map(|alike| alike.chunks(2).map(<[Product]>::to_vec)).collect();
-        self.normed_products(norm, launches);
+        self.normed_products((Array::Residual, norm), launches);
         self.ops.push(Op::DeltaConv { layer, weights: w.convolution });
         self.ops.push(Op::DeltaNet { layer, alpha_bias: w.alpha_bias, decay: w.decay });
         let gated = self.head_gate(layer, Array::DeltaRead, Some(w.norm), w.output);
@@ -186,11 +198,11 @@ impl Builder<'_> {
     }
 
     /// `residual += down(activation(gate x, up x))` with `x = norm(residual)`, of a dense layer or of the chosen experts and a shared one.
-    fn feed_forward_block(&mut self, layer: u32, w: &LayerWeights) {
+    pub(super) fn feed_forward_block(&mut self, layer: u32, w: &LayerWeights) {
         match w.feed_forward {
             FeedForwardWeights::Dense { gate, up, down } => {
                 let act = self.act(&[gate, up]);
-                let norm = self.norm_of_products(w.feed_forward_norm, act);
+                let norm = self.norm_of_products((Array::Residual, w.feed_forward_norm), act);
                 let y = Array::Hidden;
                 self.ops.push(if self.is_tiled(act) {
                     Op::GateUpMul { layer, gate, up, biases: None, experts: false, y }
@@ -219,7 +231,7 @@ impl Builder<'_> {
                 let y = Array::Hidden;
                 if ordered && self.weights.tensor(router).format.is_float() {
                     self.ops.push(Op::RouterMul { norm, matrix: router, bias: router_bias });
-                    self.norm_of_products(norm, act);
+                    self.norm_of_products((Array::Residual, norm), act);
                 } else {
                     self.ops.push(Op::Router { norm, matrix: router, bias: router_bias, act, ordered });
                 }
@@ -271,7 +283,7 @@ impl Builder<'_> {
     }
 
     /// Whether products with `act` are computed by tiles.
-    fn is_tiled(&self, act: ActFormat) -> bool {
+    pub(super) fn is_tiled(&self, act: ActFormat) -> bool {
         act == ActFormat::Q14 && self.shape.rows() >= self.tiled_rows
     }
 
@@ -288,15 +300,20 @@ impl Builder<'_> {
         y
     }
 
-    /// Products of the residual stream, normalised with `norm`, one group behind the other. The products of a group compute with the same form of it.
-    fn normed_products(&mut self, norm: TensorId, groups: impl IntoIterator<Item = Vec<Product>>) {
+    /// Products of a vector that is normalised with `norm`, one group behind the other. The products of a group compute with the same form of it.
+    pub(super) fn normed_products(
+        &mut self,
+        (vector, norm): (Array, TensorId),
+        groups: impl IntoIterator<Item = Vec<Product>>,
+    ) {
         let mut is_rounded = false;
         for products in groups {
             let matrices: Vec<TensorId> = products.iter().map(|product| product.weights).collect();
             let act = self.act(&matrices);
-            let norm = if is_rounded && act == ActFormat::Q14 { None } else { self.norm_of_products(norm, act) };
+            let norm =
+                if is_rounded && act == ActFormat::Q14 { None } else { self.norm_of_products((vector, norm), act) };
             is_rounded |= norm.is_none();
-            let x = if norm.is_some() { Array::Residual } else { Array::Normed };
+            let x = if norm.is_some() { vector } else { Array::Normed };
             if !self.is_tiled(act) {
                 self.ops.push(Op::MatVec { products, x, norm, act, accumulate: false });
                 continue;
@@ -318,14 +335,14 @@ impl Builder<'_> {
         self.weights.tensor(product.weights).rows
     }
 
-    /// The weights with which products of the normalised residual stream normalise it for themselves: `None` where it pays to round it once before
-    /// them, which is put in here.
-    fn norm_of_products(&mut self, norm: TensorId, act: ActFormat) -> Option<TensorId> {
+    /// The weights with which products of a normalised vector normalise it for themselves: `None` where it pays to round it once before them, to
+    /// [`Array::Normed`], which is put in here.
+    fn norm_of_products(&mut self, (x, norm): (Array, TensorId), act: ActFormat) -> Option<TensorId> {
         if act == ActFormat::F32 || self.shape < ROUNDED_ONCE {
             return Some(norm);
         }
         let columns = self.weights.tensor(norm).columns;
-        let (x, y, ordered) = (Array::Residual, Array::Normed, self.is_tiled(act));
+        let (y, ordered) = (Array::Normed, self.is_tiled(act));
         self.ops.push(Op::Round { x, norm: Some(norm), y, vectors: 1, columns, ordered });
         None
     }
@@ -336,7 +353,7 @@ impl Builder<'_> {
     }
 
     /// A product of `x`, which is added to the output if `accumulate` says so.
-    fn product(&mut self, product: Product, x: Array, accumulate: bool) {
+    pub(super) fn product(&mut self, product: Product, x: Array, accumulate: bool) {
         let act = self.act(&[product.weights]);
         let products = vec![product];
         self.ops.push(if self.is_tiled(act) {

@@ -95,10 +95,10 @@ impl Op {
         };
         let key_and_value = |layer: u32| place(Array::KeyCache(layer)) + place(Array::ValueCache(layer));
         // The preparation of the rows' queries and keys, and the append of keys and values, which are written.
-        let append = |layer: u32, norms: Option<(TensorId, TensorId)>| {
+        let append = |layer: u32, norms: Option<(TensorId, TensorId)>, queries: bool| {
             let cost = norms.map(|(q, k)| whole(q) + whole(k)).unwrap_or_default();
             let attention = sizes.config.attention_of_op(layer);
-            let heads = u64::from(attention.q_width()) + u64::from(attention.kv_width());
+            let heads = u64::from(if queries { attention.q_width() } else { 0 }) + u64::from(attention.kv_width());
             Cost { cache_bytes: key_and_value(layer) * rows, flops: cost.flops + 6 * heads * rows, ..cost }
         };
         // Attention to the positions up to each row's own, or to those of its window, whose keys and values are read.
@@ -111,12 +111,15 @@ impl Op {
         };
         let delta_heads = |layer: u32| sizes.config.delta_net_of_op(layer).heads();
         match self {
-            Self::Gather { table } => Cost { flops: 0, ..share(*table, 1, u64::from(sizes.config.n_vocab)) },
+            Self::Gather { table, .. } => Cost { flops: 0, ..share(*table, 1, u64::from(sizes.config.n_vocab)) },
             Self::MatVec { products, norm, .. } => multiply(products) + norm.map(whole).unwrap_or_default(),
             Self::MatMul { products, .. } => multiply(products),
-            Self::Append { layer, norms } => append(*layer, *norms),
+            Self::Append { layer, norms, queries } => append(*layer, *norms, *queries),
+            Self::MtpNorms { embedding_norm, head_norm, hidden_norm } => {
+                [*embedding_norm, *head_norm, *hidden_norm].map(whole).into_iter().sum()
+            }
             Self::AttentionRows { layer, sinks } => attend(*layer, *sinks),
-            Self::Attention { layer, norms, sinks, .. } => append(*layer, *norms) + attend(*layer, *sinks),
+            Self::Attention { layer, norms, sinks, .. } => append(*layer, *norms, true) + attend(*layer, *sinks),
             Self::DeltaConv { layer, weights } => {
                 let taps = 2 * u64::from(delta_heads(*layer).channels()) * 4;
                 Cost { flops: taps * rows, ..whole(*weights) }
@@ -137,6 +140,7 @@ impl Op {
             | Self::Lookup(_)
             | Self::Propose { .. }
             | Self::LastRows
+            | Self::LastAccepted
             | Self::Dry
             | Self::Route { .. }
             | Self::Join { .. }

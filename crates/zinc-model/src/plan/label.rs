@@ -31,7 +31,7 @@ impl Op {
     /// The matrices that the op reads.
     fn matrices(&self) -> Vec<TensorId> {
         match self {
-            Self::Gather { table } => vec![*table],
+            Self::Gather { table, .. } => vec![*table],
             Self::MatVec { products, .. } | Self::MatMul { products, .. } => {
                 products.iter().map(|product| product.weights).collect()
             }
@@ -51,6 +51,8 @@ impl Op {
             | Self::Route { .. }
             | Self::Join { .. }
             | Self::LastRows
+            | Self::LastAccepted
+            | Self::MtpNorms { .. }
             | Self::Dry
             | Self::Adjust
             | Self::Choose

@@ -80,11 +80,11 @@ mod tests {
     /// The plan of a dense model.
     fn plan(layers: u32, rows: u32) -> StepPlan {
         let options = PlanOptions::new(PlanKind::Feed, ActFormat::Q14).with_shape(StepShape::of(rows));
-        let mut ops = vec![Op::Gather { table: ID }];
+        let mut ops = vec![Op::Gather { table: ID, behind: false, y: Array::Residual }];
         for layer in 0..layers {
             ops.extend([
                 products(Array::Normed, Array::Query, false),
-                Op::Append { layer, norms: None },
+                Op::Append { layer, norms: None, queries: true },
                 Op::AttentionRows { layer, sinks: None },
                 products(Array::RoundedAttended, Array::Residual, true),
                 Op::GateUpMul { layer, gate: ID, up: ID, biases: None, experts: false, y: Array::Hidden },
@@ -107,7 +107,11 @@ mod tests {
             let cancels = usize::from(index > 0);
             assert!(range.ops.iter().position(|op| *op == Op::Cancel) == (cancels > 0).then_some(0), "range {index}");
             // A range begins with the products of its first layer, or with the step.
-            let first = if index > 0 { products(Array::Normed, Array::Query, false) } else { Op::Gather { table: ID } };
+            let first = if index > 0 {
+                products(Array::Normed, Array::Query, false)
+            } else {
+                Op::Gather { table: ID, behind: false, y: Array::Residual }
+            };
             assert_eq!(range.ops[cancels], first, "range {index}");
             whole.extend_from_slice(&range.ops[cancels..]);
         }

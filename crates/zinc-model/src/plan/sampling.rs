@@ -85,7 +85,7 @@ mod tests {
             act: ActFormat::Q14,
             accumulate: false,
         };
-        let mut ops = vec![Op::Gather { table: TensorId::new(0) }, Op::Dry, head];
+        let mut ops = vec![Op::Gather { table: TensorId::new(0), behind: false, y: Array::Residual }, Op::Dry, head];
         ops.extend(StepPlan::tail(&options(PlanKind::Decode, Sampler::Chain { dry: true }, true)).ops);
         let expected = ["gather", "dry", "mat_vec", "adjust", "logprob_shares", "choose", "logprobs", "advance"];
         assert_eq!(names(&ops), expected);

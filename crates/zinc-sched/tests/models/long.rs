@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zinc_kernels::ops::{ActFormat, CacheFormat};
 use zinc_kernels::step::StepShape;
 use zinc_model::Model;
-use zinc_model::config::{RopeOverrides, RopeScalingKind};
+use zinc_model::config::{ModelOptions, RopeOverrides, RopeScalingKind};
 use zinc_sched::adapter::{InterpreterModel, Sync};
 
 use crate::gpu::Gpu;
@@ -26,7 +26,8 @@ fn open() -> Arc<Model> {
         original_context: Some(512),
         ..RopeOverrides::default()
     };
-    Arc::new(Model::open_with(data("tiny/qwen3-f16.gguf"), &overrides).expect("a tiny model opens"))
+    let options = ModelOptions { rope: overrides, ..ModelOptions::default() };
+    Arc::new(Model::open_with(data("tiny/qwen3-f16.gguf"), &options).expect("a tiny model opens"))
 }
 
 fn golden() -> Tiny {

@@ -16,6 +16,7 @@ mod interleaved;
 mod long;
 #[path = "../support/matrix.rs"]
 mod matrix;
+mod mtp;
 mod op_by_op;
 mod pages;
 mod poisoned;

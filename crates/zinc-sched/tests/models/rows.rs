@@ -92,7 +92,7 @@ impl<'a> OnDevice<'a> {
         StepIo {
             state: at(0),
             wanted: at(WANTED_OFFSET),
-            draft: self.draft,
+            draft: (self.draft, 0),
             reports: PerLane { address: at(REPORT_OFFSET), stride: 0 },
             cancelled: at(CANCELLED_OFFSET),
             ..StepIo::default()

@@ -103,7 +103,7 @@ fn replayed_drafts_are_verified() {
     let request = Request::new([3, 1, 4, 1, 5, 9], []).with_max_tokens(TOKENS);
     let run = |replayed: Option<&[u32]>| {
         let draft_source =
-            replayed.map(|tokens| DraftSource::Replay { tokens: tokens.into(), max_drafts: cases::DRAFTS });
+            replayed.map(|tokens| DraftSource::Replay { tokens: tokens.into(), mtp: false, max_drafts: cases::DRAFTS });
         let options = VulkanOptions::new(InflightDepth::DEFAULT).with_draft_source(draft_source);
         let model = VulkanModel::new(target.clone(), options).expect("the model is driven");
         let options = EngineOptions::default().with_speculation(SpeculationMode::Always);

@@ -122,12 +122,12 @@ pub(super) const FLAGS: &[Foreign] = &[
         ],
         Value,
         "says what drafts tokens ahead",
-        "zinc has --draft FILE and --draft-ngram, and drafts do not change the answer",
+        "zinc has --draft FILE, --draft-ngram and --draft-mtp, and drafts do not change the answer",
     ),
     accepted(
         &["--spec-default"],
         Switch,
         "drafts tokens ahead in its usual way",
-        "zinc has --draft FILE and --draft-ngram, and drafts do not change the answer",
+        "zinc has --draft FILE, --draft-ngram and --draft-mtp, and drafts do not change the answer",
     ),
 ];

@@ -7,10 +7,10 @@ use zinc_kernels::ops::{
     ActFormat, Activation, Adjust, Advance, Append, Attention, AttentionRows, CHECK_BYTES_RESULTS,
     CHECK_HALVES_RESULTS, CacheFormat, Cancel, CheckBytes, CheckHalves, Choose, DeltaConv, DeltaHeads, DeltaNet, Dry,
     ExpertDown, ExpertSelection, GRIDS_BYTES, GateUp, GateUpMul, Gather, HeadGate, HeadNorm, HeadOrder, Heads, Input,
-    Join, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, Norm, Opening,
-    Pairing, PerLane, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router, RouterMul, Routing, Sample,
-    SamplerBuffers, SharedExpert, TILE_BYTES, Tiles, Weighting, candidate_count, items_bytes, masses_bytes,
-    moments_bytes, rounded_bytes, share_count,
+    Join, LastAccepted, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix,
+    MtpNorms, Norm, Opening, Pairing, PerLane, Product, Propose, READ_TILE_BYTES, Read, Round, Route, Router,
+    RouterMul, Routing, Sample, SamplerBuffers, SharedExpert, TILE_BYTES, Tiles, Weighting, candidate_count,
+    items_bytes, masses_bytes, moments_bytes, rounded_bytes, share_count,
 };
 use zinc_kernels::reference::{self, Candidate, HistoryCounts, Q14, StepLimits};
 use zinc_kernels::sampler::{Breakers, SamplerParams, SamplerSettings, SamplerTables};
@@ -139,6 +139,11 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
             // It makes the list that others find.
             "list" => StepState::new(Lane { finish: [FINISH_BUDGET, FINISH_NONE][rows], ..lane }, &[]),
             "last_rows" => StepState::new(lane, &[100, 101][..2 * rows]),
+            // The step has ended.
+            "last_accepted" => {
+                let state = StepState::new(lane, &[100][..rows]);
+                StepState { lane: Lane { position: POSITION + 1, ..state.lane }, ..state }
+            }
             _ => StepState::new(lane, &[100][..rows]),
         };
         // Other kernels only read the state.
@@ -184,6 +189,8 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
         launch("check_bytes_units", &check_bytes),
         launch("check_halves_units", &check_halves),
         launch("last_rows", &last_rows),
+        launch("last_accepted", &last_accepted),
+        launch("mtp_norms", &mtp_norms),
         launch("dry", &dry),
         launch("adjust", &adjust),
         launch("choose", &choose),
@@ -197,7 +204,7 @@ pub(crate) fn every_kernel(rows: usize) -> Vec<Launch> {
 
 fn gather(b: &mut Builder) -> Dispatch {
     let table = b.matrix(Format::Q6K, 1);
-    Gather { state: b.state, table, y: Rows::one(b.output(COLUMNS)), shape: StepShape::ONE }
+    Gather { state: b.state, behind: false, table, y: Rows::one(b.output(COLUMNS)), shape: StepShape::ONE }
         .dispatch(&b.arena.gpu.target())
 }
 
@@ -230,7 +237,7 @@ fn append(b: &mut Builder) -> Dispatch {
     let q = b.random.vector((HEADS.query_heads * HEAD) as usize, 1.0);
     Append {
         state: b.state,
-        q: Rows::one(b.arena.in_out(&q).address),
+        q: Some(Rows::one(b.arena.in_out(&q).address)),
         k: Rows::one(b.vector(HEADS.kv_heads * HEAD)),
         v: Rows::one(b.vector(HEADS.kv_heads * HEAD)),
         norm: Some(HeadNorm { q: b.vector(HEAD), k: b.vector(HEAD), epsilon: 1e-6 }),
@@ -577,6 +584,27 @@ fn last_rows(b: &mut Builder) -> Dispatch {
     LastRows { state: b.state, x, width: COLUMNS, shape: StepShape::of(2) }.dispatch(&b.arena.gpu.target())
 }
 
+fn last_accepted(b: &mut Builder) -> Dispatch {
+    let draft = b.arena.in_out(&[StepState::default()]).address;
+    let (x, y) = (Rows::one(b.vector(COLUMNS)), b.output(COLUMNS));
+    let op = LastAccepted { state: b.state, draft, tokens: None, x, y, width: COLUMNS, shape: StepShape::ONE };
+    op.dispatch(&b.arena.gpu.target())
+}
+
+fn mtp_norms(b: &mut Builder) -> Dispatch {
+    MtpNorms {
+        state: b.state,
+        x: Rows::one(b.residual(2 * COLUMNS)),
+        residual: Rows::one(b.vector(COLUMNS)),
+        embedding_norm: b.vector(COLUMNS),
+        head_norm: b.vector(COLUMNS),
+        hidden_norm: b.norm(COLUMNS),
+        width: COLUMNS,
+        shape: StepShape::ONE,
+    }
+    .dispatch(&b.arena.gpu.target())
+}
+
 /// Every sampler on.
 fn sampler_tables() -> SamplerTables {
     let settings = SamplerSettings {
@@ -636,8 +664,8 @@ fn lookup(b: &mut Builder) -> Dispatch {
 }
 
 fn propose(b: &mut Builder) -> Dispatch {
-    let draft = b.arena.state(Lane { position: POSITION + 4, ..Lane::default() });
-    Propose { state: b.state, draft, drafts: 5 }.dispatch(&b.arena.gpu.target())
+    let draft = b.arena.state(Lane { position: POSITION + 4, sequence: 7, ..Lane::default() });
+    Propose { state: b.state, draft, behind: 0, drafts: 5 }.dispatch(&b.arena.gpu.target())
 }
 
 fn logprob_shares(b: &mut Builder) -> Dispatch {

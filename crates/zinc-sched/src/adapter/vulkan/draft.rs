@@ -1,9 +1,13 @@
-//! Where drafts come from: a look-up in the sequence's own tokens, a smaller draft model that runs on the same device, or what is known to follow.
+//! Where drafts come from: a look-up in the sequence's own tokens, a smaller draft model that runs on the same device, the model's block for multi-token prediction,
+//! or what is known to follow.
 //!
 //! A draft model shares the array of tokens with the model that it drafts for, and writes its drafts there. It has two states of its own.
 //! With the first it takes in every token of the sequence once. The second is for drafting: its lane is set to that of the sequence when a
 //! `Speculate` step begins. Such a step leaves the draft model with keys and values for all accepted tokens. After plain steps the draft
 //! model must be fed their tokens before it can draft again.
+//!
+//! A block for multi-token prediction takes in the rows of every step, and drafts behind a `Speculate` step for the next one, so that the first such step has no drafts.
+//! It drafts with the second of those states.
 
 use std::mem::offset_of;
 use std::ops::RangeInclusive;
@@ -12,11 +16,11 @@ use std::sync::Arc;
 use zinc_kernels::ops::ActFormat;
 use zinc_kernels::step::{Lane, StepShape, StepState};
 use zinc_model::Result;
-use zinc_model::device::{DeviceModel, MOST_RANGE, StepIo};
-use zinc_model::plan::{Drafts, Lookup, PlanKind, PlanOptions, StepPlan};
+use zinc_model::device::{DeviceModel, Drafted, MOST_RANGE, StepIo};
+use zinc_model::plan::{Drafts, Lookup, MtpDraft, PlanKind, PlanOptions, StepPlan};
 use zinc_vk::{Access, RecordingBuilder};
 
-use super::memory::{DRAFT_MODEL_STATE_OFFSET, DRAFTING_STATE_OFFSET, StepMemory};
+use super::memory::{DRAFT_MODEL_STATE_OFFSET, DRAFTING_STATE_OFFSET, STATE_OFFSET, StepMemory};
 use crate::speculation::ResumeCost;
 
 /// Where drafts come from.
@@ -36,10 +40,17 @@ pub enum DraftSource {
         /// The drafts of a step, 1 to 15.
         max_drafts: u32,
     },
+    /// The block for multi-token prediction of the model, which must be opened with it.
+    Mtp {
+        /// The drafts of a step, 1 to 15.
+        max_drafts: u32,
+    },
     /// What is known to follow the prompt, as an oracle drafts it: a measure of what right drafts are worth.
     Replay {
         /// The tokens behind the prompt. Those for which the context has no room are left out.
         tokens: Arc<[u32]>,
+        /// Whether the model's block for multi-token prediction drafts, too, although these drafts are not used: steps take as long as with it.
+        mtp: bool,
         /// The most drafts of a step, 1 to 15.
         max_drafts: u32,
     },
@@ -49,7 +60,10 @@ pub enum DraftSource {
 #[derive(Debug)]
 pub(super) struct Drafter {
     source: DraftSource,
+    /// Of a draft model.
     plans: Option<DraftPlans>,
+    /// Of a block for multi-token prediction: the first draft of a step, and another.
+    mtp_plans: Option<[StepPlan; 2]>,
 }
 
 /// The plans of a draft model.
@@ -68,7 +82,7 @@ impl Drafter {
     /// If `target` has no room for the drafts beside its last token, or a draft model does not fit it or has a recurrent state.
     pub(super) fn new(target: &DeviceModel, source: DraftSource, act: ActFormat) -> Self {
         let plans = match &source {
-            DraftSource::Lookup { .. } | DraftSource::Replay { .. } => None,
+            DraftSource::Lookup { .. } | DraftSource::Mtp { .. } | DraftSource::Replay { .. } => None,
             DraftSource::Model { model, .. } => {
                 let [own, other] = [model.as_ref(), target].map(|m| (m.model().config.n_vocab, m.cache().context));
                 assert!(
@@ -90,7 +104,11 @@ impl Drafter {
                 })
             }
         };
-        let this = Self { source, plans };
+        let mtp_plans = matches!(source, DraftSource::Mtp { .. } | DraftSource::Replay { mtp: true, .. }).then(|| {
+            let weights = &target.model().weights;
+            [MtpDraft::First, MtpDraft::Next].map(|draft| StepPlan::mtp_draft(weights, act, draft))
+        });
+        let this = Self { source, plans, mtp_plans };
         let (rows, most) = (this.shape().rows(), target.counts().sampling_rows);
         assert!(rows <= most, "steps of {rows} rows sample, of a model that was loaded for {most}");
         let (drafts, most) = (this.max_drafts(), target.cache().drafts);
@@ -107,6 +125,7 @@ impl Drafter {
         match self.source {
             DraftSource::Lookup { max_drafts, .. }
             | DraftSource::Model { max_drafts, .. }
+            | DraftSource::Mtp { max_drafts }
             | DraftSource::Replay { max_drafts, .. } => max_drafts,
         }
     }
@@ -133,9 +152,15 @@ impl Drafter {
         matches!(self.source, DraftSource::Model { .. })
     }
 
-    /// Whether drafts are handed over by a lane of another state. Those that are looked up are made for the lane of the step.
+    /// Whether a block for multi-token prediction drafts, which has to take in the rows of every step.
+    pub(super) fn uses_mtp(&self) -> bool {
+        self.mtp_plans.is_some()
+    }
+
+    /// Whether drafts are handed over by a lane that is set when a sequence is opened. Those that are looked up are made for the lane of the step, and those by
+    /// multi-token prediction with a lane that is set behind the step before.
     pub(super) fn has_own_lane(&self) -> bool {
-        !matches!(self.source, DraftSource::Lookup { .. })
+        matches!(self.source, DraftSource::Model { .. } | DraftSource::Replay { .. })
     }
 
     /// What it costs to draft again after steps without drafts: a draft model must first be fed the tokens of those steps.
@@ -168,18 +193,19 @@ impl Drafter {
             DraftSource::Lookup { ngrams, max_drafts } => {
                 Drafts::Lookup(Lookup { ngrams: ngrams.clone(), drafts: *max_drafts })
             }
-            DraftSource::Model { max_drafts, .. } | DraftSource::Replay { max_drafts, .. } => {
-                Drafts::Proposed(*max_drafts)
-            }
+            DraftSource::Model { max_drafts, .. }
+            | DraftSource::Mtp { max_drafts }
+            | DraftSource::Replay { max_drafts, .. } => Drafts::Proposed(*max_drafts),
         };
         options.with_shape(self.shape()).with_drafts(drafts)
     }
 
-    /// The address of the state whose own lane has moved over the drafts of a step.
-    pub(super) fn proposing_state(&self, memory: &StepMemory) -> u64 {
+    /// The address of the state whose own lane has moved over the drafts of a step, and positions by which that lane stands behind the last of them.
+    pub(super) fn proposing_state(&self, memory: &StepMemory) -> (u64, u32) {
         match self.source {
-            DraftSource::Model { .. } => memory.state(DRAFTING_STATE_OFFSET),
-            DraftSource::Lookup { .. } | DraftSource::Replay { .. } => memory.state(DRAFT_MODEL_STATE_OFFSET),
+            DraftSource::Model { .. } => (memory.state(DRAFTING_STATE_OFFSET), 0),
+            DraftSource::Mtp { .. } => (memory.state(DRAFTING_STATE_OFFSET), 1),
+            DraftSource::Lookup { .. } | DraftSource::Replay { .. } => (memory.state(DRAFT_MODEL_STATE_OFFSET), 0),
         }
     }
 
@@ -187,7 +213,7 @@ impl Drafter {
     pub(super) fn replayed(&self) -> &[u32] {
         match &self.source {
             DraftSource::Replay { tokens, .. } => tokens,
-            DraftSource::Lookup { .. } | DraftSource::Model { .. } => &[],
+            DraftSource::Lookup { .. } | DraftSource::Model { .. } | DraftSource::Mtp { .. } => &[],
         }
     }
 
@@ -235,14 +261,36 @@ impl Drafter {
         }
     }
 
+    /// Records that a block for multi-token prediction makes drafts one after the other, behind a step of `target` in ring slot `slot`. Records nothing where there is
+    /// none.
+    pub(super) fn record_mtp_drafts(
+        &self,
+        target: &DeviceModel,
+        memory: &StepMemory,
+        slot: u32,
+        recording: &mut RecordingBuilder,
+    ) -> Result<()> {
+        let Some([first, next]) = &self.mtp_plans else { return Ok(()) };
+        let is_replayed = matches!(self.source, DraftSource::Replay { .. });
+        let tokens = is_replayed.then(|| memory.unused_drafts_address());
+        let drafted = Some(Drafted { state: memory.state(STATE_OFFSET), tokens });
+        let io = StepIo { drafted, ..self.io(memory, DRAFTING_STATE_OFFSET, slot) };
+        for draft in 0..self.max_drafts() {
+            recording.barrier(Access::SHADER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+            let plan = if draft == 0 { first } else { next };
+            target.record_while_live(plan, &io, memory.live(DRAFTING_STATE_OFFSET), recording)?;
+        }
+        Ok(())
+    }
+
     fn model(&self) -> (&DeviceModel, &DraftPlans) {
         match (&self.source, &self.plans) {
             (DraftSource::Model { model, .. }, Some(plans)) => (model, plans),
-            _ => panic!("drafts are looked up: there is no draft model"),
+            _ => panic!("there is no draft model"),
         }
     }
 
-    /// The arrays that the draft model works on; `state` is the offset of its state, and `wanted` the slot of its rows. Nobody reads its reports.
+    /// Where what drafts finds its sequence; `state` is the offset of its state, and `wanted` the slot of its rows. Nobody reads its reports.
     fn io(&self, memory: &StepMemory, state: u64, wanted: u32) -> StepIo {
         StepIo {
             state: memory.state(state),

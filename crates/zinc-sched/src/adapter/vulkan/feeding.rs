@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use zinc_kernels::step::{StepLanes, StepShape, WantedLane};
 use zinc_model::Result;
-use zinc_model::plan::StepPlan;
 use zinc_vk::host_now_ns;
 
 use super::recordings::{SamplingMode, StepPart};
@@ -44,9 +43,7 @@ impl VulkanModel {
     pub(super) fn estimated_ranges(&mut self, rows: u32, position: u32) -> Vec<Duration> {
         let shape = StepShape::feeding(rows, self.options.feed_shapes.most());
         if !self.range_plans.contains_key(&shape) {
-            let options = self.recorder().feed_options(shape);
-            let forward = StepPlan::forward(&self.model.model().weights, &options);
-            let plans = self.model.ranges(forward, self.options.longest_range);
+            let plans = self.model.ranges(self.recorder().feed_layers(shape), self.options.longest_range);
             self.range_plans.insert(shape, plans);
         }
         // A step with fewer rows than its shape has takes nearly as long: most of its time goes to weights.

@@ -20,7 +20,7 @@ use crate::model::HostChoice;
 
 /// Offset of the state with which a draft model takes in the tokens of the sequence in [`StepMemory::sequences`], in bytes, as the offsets below are.
 pub(super) const DRAFT_MODEL_STATE_OFFSET: u64 = 0;
-/// Offset of the state with which a draft model makes drafts.
+/// Offset of the state with which a draft model, or a block for multi-token prediction, makes drafts.
 pub(super) const DRAFTING_STATE_OFFSET: u64 = DRAFT_MODEL_STATE_OFFSET + STATE_STRIDE;
 /// Offset of the state of the model's steps. In a model of several lanes the tables of their pages lie behind it.
 pub(super) const STATE_OFFSET: u64 = DRAFTING_STATE_OFFSET + STATE_STRIDE;
@@ -93,8 +93,13 @@ impl Layout {
         (4 * self.token_places).next_multiple_of(ALIGNMENT)
     }
 
-    fn bytes(self) -> u64 {
+    /// Offset of an array of tokens for drafts that nobody verifies.
+    fn unused_drafts(self) -> u64 {
         self.tokens(self.lanes)
+    }
+
+    fn bytes(self) -> u64 {
+        self.unused_drafts() + self.tokens_stride()
     }
 }
 
@@ -225,6 +230,11 @@ impl StepMemory {
     /// The address of a lane's tokens.
     pub(super) fn tokens_address(&self, lane: u32) -> u64 {
         self.sequences.address() + self.layout.tokens(lane)
+    }
+
+    /// The address of an array of tokens, as long as that of a lane, for drafts that nobody verifies.
+    pub(super) fn unused_drafts_address(&self) -> u64 {
+        self.state(self.layout.unused_drafts())
     }
 
     /// The address of a lane's end-of-generation ids.

@@ -130,10 +130,25 @@ impl StepRecorder<'_> {
         StepPlan::new(&self.model.model().weights, &self.feed_options(shape))
     }
 
+    /// The plan of the layers of a step that feeds.
+    pub(super) fn feed_layers(&self, shape: StepShape) -> StepPlan {
+        let options = self.feed_options(shape);
+        self.with_mtp_rows(StepPlan::forward(&self.model.model().weights, &options), &options)
+    }
+
     /// The plan of a step that samples after each of its rows.
     pub(super) fn decode_plan(&self, sampling: SamplingStage, shape: StepShape) -> StepPlan {
         let options = self.options(PlanKind::Decode, sampling).with_shape(shape);
-        StepPlan::new(&self.model.model().weights, &options)
+        self.with_mtp_rows(StepPlan::new(&self.model.model().weights, &options), &options)
+    }
+
+    /// A plan by `options` that ends a step, or has the layers of one that feeds, with what a block for multi-token prediction needs of its rows, if it drafts.
+    fn with_mtp_rows(&self, plan: StepPlan, options: &PlanOptions) -> StepPlan {
+        if self.drafter.is_some_and(Drafter::uses_mtp) {
+            plan.followed_by(StepPlan::mtp_rows(&self.model.model().weights, options))
+        } else {
+            plan
+        }
     }
 
     /// Where a step in ring slot `slot` finds its sequences.
@@ -144,7 +159,8 @@ impl StepRecorder<'_> {
             wanted: memory.wanted_address(slot),
             cancelled: memory.cancelled_address(),
             leader: 0,
-            draft: self.drafter.map_or(0, |drafter| drafter.proposing_state(memory)),
+            draft: self.drafter.map_or((0, 0), |drafter| drafter.proposing_state(memory)),
+            drafted: None,
             reports: memory.reports_of(slot),
             step_inputs: memory.guides_of(slot),
             choices: memory.choices_of(slot),
@@ -191,13 +207,11 @@ impl StepRecorder<'_> {
     fn plans(&self, part: StepPart) -> Vec<StepPlan> {
         let weights = &self.model.model().weights;
         match part {
-            StepPart::Feed(shape) => {
-                self.model.ranges(StepPlan::forward(weights, &self.feed_options(shape)), self.options.longest_range)
-            }
+            StepPart::Feed(shape) => self.model.ranges(self.feed_layers(shape), self.options.longest_range),
             StepPart::FeedEnd => vec![StepPlan::tail(&self.feed_options(StepShape::ONE))],
             StepPart::FeedSampling(shape, mode) => {
                 let options = self.options(PlanKind::Decode, mode.sampling).with_shape(shape);
-                vec![StepPlan::behind_last_rows(weights, &options)]
+                vec![self.with_mtp_rows(StepPlan::behind_last_rows(weights, &options), &options)]
             }
             StepPart::FeedDraft(shape) => self.drafter().feed_ranges(shape),
             StepPart::Decode(shape, mode) => vec![self.decode_plan(mode.sampling, shape)],
@@ -205,10 +219,12 @@ impl StepRecorder<'_> {
                 vec![StepPlan::forward(weights, &self.options(PlanKind::Decode, mode.sampling).with_shape(shape))]
             }
             StepPart::Sample(shape, mode) => {
-                vec![StepPlan::tail(&self.options(PlanKind::Decode, mode.sampling).with_shape(shape))]
+                let options = self.options(PlanKind::Decode, mode.sampling).with_shape(shape);
+                vec![self.with_mtp_rows(StepPlan::tail(&options), &options)]
             }
             StepPart::Speculate(mode) => {
-                vec![StepPlan::new(weights, &self.drafter().verify(self.options(PlanKind::Decode, mode.sampling)))]
+                let options = self.drafter().verify(self.options(PlanKind::Decode, mode.sampling));
+                vec![self.with_mtp_rows(StepPlan::new(weights, &options), &options)]
             }
         }
     }
@@ -266,6 +282,7 @@ impl StepRecorder<'_> {
                 drafter.record_drafts(self.memory, slot, r)?;
                 self.record_plan(plan, slot, r)?;
                 drafter.record_draft_state_copy(self.memory, r);
+                drafter.record_mtp_drafts(self.model, self.memory, slot, r)?;
             }
         }
         if let Some((stamps, part)) = stamps.filter(|_| ends) {
