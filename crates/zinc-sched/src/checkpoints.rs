@@ -44,7 +44,10 @@ enum Slot {
 /// before it are of use without it and it without them.
 #[derive(Debug)]
 pub struct CheckpointBook {
+    /// Those that were claimed so far, so that what the book takes does not depend on how many there may be.
     slots: Vec<Slot>,
+    /// How many slots the model has.
+    most: u32,
     /// How many times a checkpoint was taken or restored so far.
     clock: u64,
 }
@@ -52,7 +55,7 @@ pub struct CheckpointBook {
 impl CheckpointBook {
     /// A book of so many slots, none of which holds a checkpoint.
     pub fn new(slots: u32) -> Self {
-        Self { slots: vec![Slot::Free; slots as usize], clock: 0 }
+        Self { slots: Vec::new(), most: slots, clock: 0 }
     }
 
     /// The slot with the checkpoint at a place.
@@ -100,7 +103,14 @@ impl CheckpointBook {
             Slot::Kept { used_at, .. } => Some(*used_at),
             Slot::Claimed => None,
         };
-        let (_, slot) = (0..).zip(&self.slots).filter_map(|(slot, own)| Some((age(own)?, slot))).min()?;
+        let oldest = (0..).zip(&self.slots).filter_map(|(slot, own)| Some((age(own)?, slot))).min();
+        // The clock is at least 1 where a checkpoint was taken, so that age 0 is that of a free slot.
+        let claimed_before = self.slots.len() as u32;
+        if claimed_before < self.most && oldest.is_none_or(|(age, _)| age > 0) {
+            self.slots.push(Slot::Claimed);
+            return Some(claimed_before);
+        }
+        let (_, slot) = oldest?;
         self.slots[slot as usize] = Slot::Claimed;
         Some(slot)
     }

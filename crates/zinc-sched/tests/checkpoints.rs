@@ -171,3 +171,13 @@ fn the_book_is_a_list_in_the_order_of_use() {
     let histories = cases::hold_all(cases, history, |_| 1, hold);
     assert!(histories >= u64::from(cases), "{histories} histories");
 }
+
+/// A book takes no more memory than the slots that were claimed need, however many the user allows.
+#[test]
+fn a_book_may_have_any_number_of_slots() {
+    let mut book = CheckpointBook::new(u32::MAX);
+    assert_eq!([(); 3].map(|()| book.claim(None)), [Some(0), Some(1), Some(2)]);
+    book.release(1);
+    assert_eq!([(); 2].map(|()| book.claim(None)), [Some(1), Some(3)]);
+    assert_eq!(CheckpointBook::new(0).claim(None), None);
+}

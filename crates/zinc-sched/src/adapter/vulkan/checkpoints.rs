@@ -13,7 +13,12 @@ use crate::model::{CheckpointLimits, SequenceId, SequenceStart};
 
 /// The memory of the slots, which is made when a slot is first used and kept for later checkpoints.
 #[derive(Debug)]
-pub(super) struct StateSlots(Vec<Option<Arc<Buffer>>>);
+pub(super) struct StateSlots {
+    /// Up to the last slot that was used.
+    memory: Vec<Option<Arc<Buffer>>>,
+    /// How many slots there are.
+    most: u32,
+}
 
 /// Which way a state is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +30,7 @@ enum Way {
 impl StateSlots {
     /// So many slots without memory.
     pub(super) fn new(slots: u32) -> Self {
-        Self(vec![None; slots as usize])
+        Self { memory: Vec::new(), most: slots }
     }
 
     /// The checkpoints that a model keeps, if it has a recurrent state.
@@ -37,7 +42,7 @@ impl StateSlots {
 
     /// Bytes of the slots that have memory.
     pub(super) fn bytes(&self) -> u64 {
-        self.0.iter().flatten().map(|buffer| buffer.size()).sum()
+        self.memory.iter().flatten().map(|buffer| buffer.size()).sum()
     }
 
     /// The memory of a slot.
@@ -45,13 +50,15 @@ impl StateSlots {
     /// # Panics
     /// If there is no such slot.
     fn provide(&mut self, slot: u32, model: &DeviceModel) -> Result<Arc<Buffer>> {
-        let slots = self.0.len();
-        let own = self.0.get_mut(slot as usize).unwrap_or_else(|| panic!("slot {slot} of {slots}"));
-        if let Some(buffer) = own {
+        assert!(slot < self.most, "slot {slot} of {}", self.most);
+        let index = slot as usize;
+        if let Some(buffer) = self.memory.get(index).and_then(Option::as_ref) {
             return Ok(buffer.clone());
         }
         let buffer = Buffer::new(model.device(), "checkpoint", state_bytes(model), Placement::Readback)?;
-        Ok(own.insert(buffer).clone())
+        self.memory.resize(self.memory.len().max(index + 1), None);
+        self.memory[index] = Some(buffer.clone());
+        Ok(buffer)
     }
 }
 
