@@ -20,6 +20,9 @@ pub enum CheckpointPlace {
     },
 }
 
+/// The time of use of a checkpoint whose slot no other gets.
+const FOR_GOOD: u64 = u64::MAX;
+
 /// What a slot holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
@@ -32,7 +35,7 @@ enum Slot {
         place: CheckpointPlace,
         /// Who has taken it.
         taker: u64,
-        /// When it was taken or restored last, by [`CheckpointBook::clock`].
+        /// When it was taken or restored last, by [`CheckpointBook::clock`]; [`FOR_GOOD`] if it makes no room for others.
         used_at: u64,
     },
 }
@@ -86,13 +89,13 @@ impl CheckpointBook {
     pub fn restored(&mut self, slot: u32) {
         self.clock += 1;
         match &mut self.slots[slot as usize] {
-            Slot::Kept { used_at, .. } => *used_at = self.clock,
+            Slot::Kept { used_at, .. } => *used_at = self.clock.max(*used_at),
             other => panic!("slot {slot} is restored, which holds {other:?}"),
         }
     }
 
     /// A slot for another checkpoint: that of the one at `superseded`, if there is one; else a free one, or that of the checkpoint which was taken or restored longest ago.
-    /// What it held is forgotten. `None` if all slots are claimed.
+    /// What it held is forgotten. `None` if all slots are claimed, or kept for good.
     pub fn claim(&mut self, superseded: Option<CheckpointPlace>) -> Option<u32> {
         if let Some(slot) = superseded.and_then(|place| self.find(place)) {
             self.slots[slot as usize] = Slot::Claimed;
@@ -100,8 +103,8 @@ impl CheckpointBook {
         }
         let age = |own: &Slot| match own {
             Slot::Free => Some(0),
+            Slot::Kept { used_at: FOR_GOOD, .. } | Slot::Claimed => None,
             Slot::Kept { used_at, .. } => Some(*used_at),
-            Slot::Claimed => None,
         };
         let oldest = (0..).zip(&self.slots).filter_map(|(slot, own)| Some((age(own)?, slot))).min();
         // The clock is at least 1 where a checkpoint was taken, so that age 0 is that of a free slot.
@@ -129,6 +132,15 @@ impl CheckpointBook {
         self.clock += 1;
         self.slots[slot as usize] = Slot::Kept { place, taker, used_at: self.clock };
         true
+    }
+
+    /// Notes that a claimed slot has the checkpoint at a place, and makes no room for others as long as it is of use.
+    ///
+    /// # Panics
+    /// If the slot is not claimed.
+    pub fn keep_for_good(&mut self, slot: u32, place: CheckpointPlace) {
+        self.release(slot);
+        self.slots[slot as usize] = Slot::Kept { place, taker: u64::MAX, used_at: FOR_GOOD };
     }
 
     /// Notes that the copy in a claimed slot is of no use.

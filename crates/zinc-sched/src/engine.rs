@@ -245,7 +245,8 @@ impl<M: StepModel> Engine<M> {
         self
     }
 
-    /// Returns this engine, in slot 0 of whose model the caller has put the recurrent state behind the tokens of [`with_cache`](Self::with_cache).
+    /// Returns this engine, in slot 0 of whose model the caller has put the recurrent state behind the tokens of [`with_cache`](Self::with_cache). No
+    /// other checkpoint takes its place, so that each of several requests can begin behind these tokens.
     ///
     /// # Panics
     /// If the model has no recurrent state or no slots, or has taken a checkpoint.
@@ -255,7 +256,7 @@ impl<M: StepModel> Engine<M> {
         let place = CheckpointPlace::Lane { lane: 0, position: self.lanes[0].kv.tokens().len() as u32 };
         let book = self.checkpoints.as_mut().expect("the model has recurrent states");
         assert_eq!(book.claim(None), Some(0), "slot 0 is free");
-        book.keep(0, place, u64::MAX);
+        book.keep_for_good(0, place);
         self
     }
 

@@ -181,3 +181,20 @@ fn a_book_may_have_any_number_of_slots() {
     assert_eq!([(); 2].map(|()| book.claim(None)), [Some(1), Some(3)]);
     assert_eq!(CheckpointBook::new(0).claim(None), None);
 }
+
+/// A checkpoint that is kept for good makes no room for others, however long ago it was restored, and goes when it is of no use.
+#[test]
+fn a_checkpoint_that_is_kept_for_good_stays() {
+    let place = |position| CheckpointPlace::Lane { lane: 0, position };
+    let mut book = CheckpointBook::new(2);
+    assert_eq!(book.claim(None), Some(0));
+    book.keep_for_good(0, place(8));
+    for position in 9..12 {
+        book.restored(0);
+        assert_eq!([(); 2].map(|()| book.claim(None)), [Some(1), None]);
+        book.keep(1, place(position), 0);
+        assert_eq!(book.find(place(8)), Some(0));
+    }
+    book.retain(|own| own != place(8));
+    assert_eq!(book.claim(None), Some(0));
+}

@@ -319,8 +319,8 @@ impl<'a> Bench<'a> {
             .with_act(self.args.act.into())
             .with_stamps(stamps)
             .with_queues(drive.queues)
-            // The context before a test is a checkpoint, too.
-            .with_checkpoints(self.args.checkpoints.ctx_checkpoints.max(1))
+            // The context before a test has a checkpoint of its own, which is kept for good.
+            .with_checkpoints(self.args.checkpoints.ctx_checkpoints.saturating_add(1))
             .with_feed_shape(feed_shape)
             .with_draft_source(self.draft_source.clone().filter(|_| drive.speculative == SpeculativeDecoding::On));
         Ok(VulkanModel::new(self.model.clone(), options)?)

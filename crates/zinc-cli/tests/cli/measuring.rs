@@ -124,6 +124,12 @@ fn a_model_with_a_recurrent_state_is_timed_behind_a_context() {
     assert_eq!((behind.len(), &behind[0], &behind[3]), (4, &whole[0], &whole[0]), "{behind:?}");
     assert!(behind[1] != whole[0] && behind[2] != whole[0], "{behind:?}");
     assert!(whole[0].is_string(), "{whole:?}");
+    // Every repetition begins behind the context, whose states are made up here, and not at position 0.
+    let repeated = |checkpoints| {
+        let test = ["-p", "128", "-n", "0", "-d", "64", "-r", "2", "--fill", "synthetic"];
+        logits(&[&test[..], &["--ctx-checkpoints", checkpoints]].concat())
+    };
+    assert_eq!(repeated("0"), repeated("16"));
     let blank = bench(&["-m", &model, "-p", "0", "-n", "3", "-d", "70", "--fill", "synthetic", "--profile"]).success();
     assert!(blank.contains("tg3 @ d70") && blank.contains("| delta_net "), "{blank}");
 }
