@@ -1,31 +1,29 @@
 //! Representative launches of every kernel, for tools that compile kernels without running them.
 //!
 //! The shapes are those of one decode step of Qwen3-30B-A3B: 2,048 wide, 32 query and 4 key-value heads of 128, 128 experts of
-//! 768 of which 8 are chosen, a vocabulary of 151,936. Those of a gated delta net are Qwen3.6-35B-A3B's: 16 key and 32 value heads of 128. Experts in MXFP4
-//! are gpt-oss-20b's: 2,880 wide, 4 chosen of 32.
-//! All addresses are 0: nothing here may be dispatched.
+//! 768 of which 8 are chosen, a vocabulary of 151,936. What Qwen3.6-35B-A3B and Qwen3.8-27B have of their own is in the file `qwen35`, and what
+//! gpt-oss-20b has in `gpt_oss`. All addresses are 0: nothing here may be dispatched.
+
+mod gpt_oss;
+mod qwen35;
 
 use crate::formats::Format;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
     ActFormat, Activation, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves,
-    Choose, DeltaConv, DeltaHeads, DeltaNet, Dry, ExpertDown, ExpertSelection, GateUp, GateUpBiases, GateUpMul, Gather,
-    HeadGate, HeadNorm, HeadOrder, Heads, Input, Join, LastAccepted, LastRows, List, LogprobBuffers, LogprobShares,
-    Logprobs, Lookup, MatMul, MatVec, Matrix, MtpNorms, Norm, Opening, Pairing, PerLane, Product, Propose, Read, Round,
-    Route, Router, RouterMul, Routing, Sample, SamplerBuffers, SharedExpert, Tiles, Weighting, candidate_count,
+    Choose, Dry, ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastAccepted,
+    LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, MtpNorms, Norm, Pairing,
+    PerLane, Product, Propose, Read, Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, SharedExpert,
+    Tiles, Weighting, candidate_count,
 };
 use crate::step::{MOST_RUN, Rows, StepShape};
 
 const WIDTH: u32 = 2_048;
 const HEADS: Heads = Heads { query_heads: 32, kv_heads: 4, head_size: 128 };
-const DELTA_HEADS: DeltaHeads = DeltaHeads { key_heads: 16, value_heads: 32, head_size: 128, order: HeadOrder::Tiled };
 const EXPERTS: u32 = 128;
 const USED_EXPERTS: u32 = 8;
 const EXPERT_WIDTH: u32 = 768;
 const VOCABULARY: u32 = 151_936;
-/// Width of gpt-oss-20b, and of its experts.
-const OSS_WIDTH: u32 = 2_880;
-const OSS_SELECTION: ExpertSelection = ExpertSelection { experts: 32, used: 4, ..SELECTION };
 const EPSILON: f32 = 1e-6;
 const ONE: StepShape = StepShape::ONE;
 const NOWHERE: Rows = Rows::one(0);
@@ -58,19 +56,14 @@ pub fn variants(target: &Target) -> Vec<Variant> {
         let (append, rows) = attention.in_two();
         let rows = AttentionRows { shape: StepShape::MOST, ..rows };
         add(label, append.dispatch(target));
-        // By subgroups, and by matrix units where these suit the cache and the target's shared memory.
-        let forms = [None, Some(HalfUnits { emulated: false })].map(|half_units| Target { half_units, ..*target });
-        for form in forms.iter().filter(|form| form.half_units.is_none() || HEADS.units(form, [format; 2]).is_some()) {
-            add(label, attention.dispatch(form));
-            add(label, rows.dispatch(form));
+        for form in attention_forms(target, HEADS, format) {
+            add(label, attention.dispatch(&form));
+            add(label, rows.dispatch(&form));
             let windowed = Attention { norm: None, window: Some(128), sinks: Some(0), ..attention };
             let label = format!("{label}, window, sinks");
-            add(&label, windowed.dispatch(form));
-            add(&label, AttentionRows { window: windowed.window, sinks: windowed.sinks, ..rows }.dispatch(form));
+            add(&label, windowed.dispatch(&form));
+            add(&label, AttentionRows { window: windowed.window, sinks: windowed.sinks, ..rows }.dispatch(&form));
         }
-    }
-    for (label, dispatch) in delta_net(target) {
-        add(label, dispatch);
     }
     add("F32", router().dispatch(target));
     let routing = Routing::Experts(SELECTION);
@@ -84,9 +77,7 @@ pub fn variants(target: &Target) -> Vec<Variant> {
     for format in [Format::Q4K, Format::Q6K] {
         add(format.name(), expert_down(format).dispatch(target));
     }
-    let shared = ExpertDown { shared: SHARED_EXPERT, ..expert_down(Format::Q4K) };
-    add("Q4_K, shared expert", shared.dispatch(target));
-    for (label, dispatch) in head_gates(target).into_iter().chain(oss_experts(target)) {
+    for (label, dispatch) in qwen35::variants(target).into_iter().chain(gpt_oss::variants(target)) {
         add(label, dispatch);
     }
     let sample = Sample { state: 0, logits: NOWHERE, candidates: NOWHERE, vocabulary: VOCABULARY, shape: ONE };
@@ -162,6 +153,18 @@ fn product(format: Format, rows: u32, columns: u32) -> Product {
     Product { weights: matrix(format, rows, columns), bias: None, y: NOWHERE }
 }
 
+/// The target with the forms of attention: by subgroups, and by matrix units where these suit the heads, the cache's format and the shared memory.
+fn attention_forms(target: &Target, heads: Heads, format: CacheFormat) -> impl Iterator<Item = Target> {
+    let forms = [None, Some(HalfUnits { emulated: false })].map(|half_units| Target { half_units, ..*target });
+    forms.into_iter().filter(move |form| form.half_units.is_none() || heads.units(form, [format; 2]).is_some())
+}
+
+/// The target with the forms of products in steps of many rows: by dot products, and by matrix units, those of the target or of RDNA4's depth.
+fn product_forms(target: &Target) -> [Target; 2] {
+    let units = target.units.unwrap_or(Units { depth: 16, emulated: false });
+    [None, Some(units)].map(|units| Target { units, ..*target })
+}
+
 /// Launches of `mat_vec`: those of a layer, the head, and every format with each form of activations that it can meet.
 fn products(target: &Target) -> Vec<(String, Dispatch)> {
     let Heads { query_heads, kv_heads, head_size } = HEADS;
@@ -204,9 +207,7 @@ fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
     let down = matrix(Format::Q4K, WIDTH, EXPERT_WIDTH);
     let route = Route { state, selection: SELECTION, tiles, gate, up: gate, down, counters: 0, shape };
     let mut list = vec![(String::new(), route.dispatch(target))];
-    // By dot products, and by matrix units: those of the target, or of RDNA4's depth.
-    let units = target.units.unwrap_or(Units { depth: 16, emulated: false });
-    let forms = [Target { units: None, ..*target }, Target { units: Some(units), ..*target }];
+    let forms = product_forms(target);
     let mut mat_mul = |label: String, products: &[Product], accumulate, tiles| {
         let launch = MatMul { state, products, x: NOWHERE, accumulate, tiles, shape };
         list.extend(forms.iter().map(|target| (label.clone(), launch.dispatch(target))));
@@ -284,53 +285,6 @@ fn attention(format: CacheFormat) -> Attention {
     }
 }
 
-/// The kernels of a gated delta net.
-fn delta_net(target: &Target) -> [(&'static str, Dispatch); 4] {
-    let (state, heads, recurrent) = (0, DELTA_HEADS, PerLane::default());
-    let conv = DeltaConv { state, x: NOWHERE, weights: 0, recurrent, y: NOWHERE, heads, drafts: 0, shape: ONE };
-    let net = DeltaNet {
-        state,
-        x: NOWHERE,
-        beta: NOWHERE,
-        alpha: NOWHERE,
-        alpha_bias: 0,
-        decay: 0,
-        recurrent,
-        y: NOWHERE,
-        heads,
-        drafts: 0,
-        lanes: 1,
-        shape: ONE,
-    };
-    [
-        ("one row", conv.dispatch(target)),
-        ("many rows", DeltaConv { shape: StepShape::MOST, ..conv }.dispatch(target)),
-        ("without drafts", net.dispatch(target)),
-        ("3 drafts", DeltaNet { drafts: 3, ..net }.dispatch(target)),
-    ]
-}
-
-/// The gates of a delta net, and those of attention.
-fn head_gates(target: &Target) -> [(&'static str, Dispatch); 2] {
-    let DeltaHeads { value_heads, head_size, .. } = DELTA_HEADS;
-    let delta = HeadGate {
-        state: 0,
-        x: NOWHERE,
-        gate: NOWHERE,
-        norm: Some(NORM),
-        opening: Opening::Silu,
-        y: NOWHERE,
-        heads: value_heads,
-        head_size,
-        act: ACT,
-        ordered: false,
-        shape: ONE,
-    };
-    let Heads { query_heads, head_size, .. } = HEADS;
-    let attention = HeadGate { norm: None, opening: Opening::Sigmoid, heads: query_heads, head_size, ..delta };
-    [("silu, normalised", delta.dispatch(target)), ("sigmoid", attention.dispatch(target))]
-}
-
 fn router() -> Router {
     let matrix = matrix(Format::F32, EXPERTS, WIDTH);
     Router {
@@ -351,27 +305,6 @@ fn gate_up(rows: u32, routing: Routing, x: Input) -> GateUp {
     let gate = matrix(Format::Q4K, rows, WIDTH);
     let (biases, activation) = (None, Activation::SwiGlu);
     GateUp { state: 0, gate, up: gate, routing, x, act: ACT, biases, activation, y: NOWHERE, shape: ONE }
-}
-
-/// The experts of gpt-oss-20b, in steps of few rows.
-fn oss_experts(target: &Target) -> [(&'static str, Dispatch); 3] {
-    let matrix = matrix(Format::MXFP4, OSS_WIDTH, OSS_WIDTH);
-    let gate_up = GateUp {
-        gate: matrix,
-        up: matrix,
-        biases: Some(GateUpBiases { gate: 0, up: 0 }),
-        activation: Activation::ClampedSwiGlu,
-        ..gate_up(OSS_WIDTH, Routing::Experts(OSS_SELECTION), Input::Rounded(NOWHERE))
-    };
-    let (experts, slots) = (OSS_SELECTION.experts, OSS_SELECTION.used);
-    // So many activations are rounded before.
-    let h = Input::Rounded(NOWHERE);
-    let down = ExpertDown { down: matrix, bias: Some(0), experts, slots, h, ..expert_down(Format::MXFP4) };
-    [
-        ("experts MXFP4", gate_up.dispatch(target)),
-        ("experts MXFP4, 16 rows", GateUp { shape: StepShape::SEVERAL, ..gate_up }.dispatch(target)),
-        ("MXFP4", down.dispatch(target)),
-    ]
 }
 
 fn expert_down(format: Format) -> ExpertDown {
