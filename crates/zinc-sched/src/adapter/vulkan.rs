@@ -401,6 +401,7 @@ impl StepModel for VulkanModel {
     }
 
     fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId> {
+        self.check_restored(start);
         self.open_sequence(start)
     }
 

@@ -95,11 +95,8 @@ impl VulkanModel {
         self.copy_state(self.lanes.lane(sequence), slot, Way::ToSlot)
     }
 
-    /// Queues a copy of the checkpoint that a sequence begins with into its lane, ahead of its steps.
-    ///
-    /// # Panics
-    /// If a model with a recurrent state is to begin at another position than 0 without a checkpoint, or one without such a state with one.
-    pub(super) fn restore_state(&mut self, start: &SequenceStart<'_>) -> Result<()> {
+    /// Panics if a model with a recurrent state is to begin at another position than 0 without a checkpoint, or one without such a state with one.
+    pub(super) fn check_restored(&self, start: &SequenceStart<'_>) {
         let begins_behind = self.limits.checkpoints.is_some() && start.cached > 0;
         assert_eq!(
             start.restored.is_some(),
@@ -108,6 +105,10 @@ impl VulkanModel {
             start.cached,
             start.restored
         );
+    }
+
+    /// Queues a copy of the checkpoint that a sequence begins with into its lane, ahead of its steps. Without one the lane keeps the state that it has.
+    pub(super) fn restore_state(&mut self, start: &SequenceStart<'_>) -> Result<()> {
         start.restored.map_or(Ok(()), |slot| self.copy_state(start.lane, slot, Way::FromSlot))
     }
 

@@ -23,9 +23,9 @@ impl Score for VulkanModel {
         let mut layers = Vec::new();
         for (index, chunk) in tokens.chunks(rows).enumerate() {
             let first = index * rows;
-            // The rows that a step lists end with the prompt.
-            let sequence =
-                self.open(&SequenceStart::new(&tokens[..first + chunk.len()], first as u32, 1, &Sampling::GREEDY))?;
+            // The rows that a step lists end with the prompt. The lane's recurrent state, if it has one, is that behind the chunk before.
+            let known = &tokens[..first + chunk.len()];
+            let sequence = self.open_sequence(&SequenceStart::new(known, first as u32, 1, &Sampling::GREEDY))?;
             if layers.is_empty() {
                 layers = self.record_layers(StepShape::filled_by(counts.rows))?;
             }
