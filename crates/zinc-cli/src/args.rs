@@ -29,8 +29,8 @@ pub(crate) use bench::{BenchArgs, BenchControl, BenchSampler, BenchSync, Fill, T
 pub(crate) use constraint::ConstraintArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use engine::{
-    Act, CacheArgs, CacheType, CacheTypeArgs, CheckpointArgs, Device, DeviceArgs, EngineArgs, MatrixUnitArgs,
-    MatrixUnits, QueueArgs, UbatchArgs,
+    Act, CacheArgs, CacheType, CacheTypeArgs, Device, DeviceArgs, EngineArgs, MatrixUnitArgs, MatrixUnits, QueueArgs,
+    UbatchArgs,
 };
 use engine::{depth, device};
 pub(crate) use rope::RopeArgs;

@@ -9,8 +9,8 @@ use zinc_sched::InflightDepth;
 use crate::bench::arrivals::Arrivals;
 
 use super::{
-    Act, CacheTypeArgs, CheckpointArgs, Device, DraftArgs, MatrixUnitArgs, QueueArgs, RopeArgs, UbatchArgs, depth,
-    device, microseconds, milliseconds,
+    Act, CacheTypeArgs, Device, DraftArgs, MatrixUnitArgs, QueueArgs, RopeArgs, UbatchArgs, depth, device,
+    microseconds, milliseconds,
 };
 
 /// Flags of `zinc bench`.
@@ -88,8 +88,10 @@ pub(crate) struct BenchArgs {
     pub(crate) queues: QueueArgs,
     #[command(flatten)]
     pub(crate) ubatch: UbatchArgs,
-    #[command(flatten)]
-    pub(crate) checkpoints: CheckpointArgs,
+    /// Copies of the state of a model with gated delta nets that are kept while a prompt is read, as `zinc serve` does: each cuts the prompt at its position. The
+    /// context before a test has one of its own [-ctxcp]
+    #[arg(long, visible_alias = "swa-checkpoints", value_name = "N", default_value_t = 0)]
+    pub(crate) ctx_checkpoints: u32,
     /// Milliseconds between two tokens of a sequence, at most, while a prompt of another is read
     #[arg(long = "max-gap-ms", value_name = "N", default_value = "30", value_parser = milliseconds, requires = "npl")]
     pub(crate) max_gap: Duration,

@@ -169,9 +169,12 @@ impl<'a> Bench<'a> {
             progress.set_length(depth.into());
             let mut engine =
                 self.engine(self.driven(Drive::TIMELINE, Tracing::Off, self.feed_shapes.most())?, Drive::TIMELINE)?;
+            // A recurrent state goes on from checkpoints only, and there may be none: such a model reads the whole context at once.
+            let has_recurrent_state = self.model.model().config.recurrent_bytes(0) > 0;
+            let part_tokens = if has_recurrent_state { depth } else { FILL_PART };
             let mut end = held;
             while end < depth {
-                end = (end + FILL_PART).min(depth);
+                end = (end + part_tokens).min(depth);
                 let part = Test { work: Work::Prompt(end), depth: 0 };
                 engine.run(&self.request(part, Drive::TIMELINE), &mut Vec::new())?;
                 progress.set_position(end.into());
@@ -320,19 +323,23 @@ impl<'a> Bench<'a> {
             .with_stamps(stamps)
             .with_queues(drive.queues)
             // The context before a test has a checkpoint of its own, which is kept for good.
-            .with_checkpoints(self.args.checkpoints.ctx_checkpoints.saturating_add(1))
+            .with_checkpoints(self.args.ctx_checkpoints.saturating_add(self.has_state().into()))
             .with_feed_shape(feed_shape)
             .with_draft_source(self.draft_source.clone().filter(|_| drive.speculative == SpeculativeDecoding::On));
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }
 
+    /// Whether there is a recurrent state behind the tokens of the cache.
+    fn has_state(&self) -> bool {
+        !self.state.is_empty() && !self.kv.tokens().is_empty()
+    }
+
     /// Puts the recurrent state behind the tokens of the cache into the first slot of a model, if there is one, and returns whether there is.
     fn put_state(&self, driven: &mut VulkanModel) -> Result<bool> {
-        let has_state = !self.state.is_empty() && !self.kv.tokens().is_empty();
-        if has_state {
+        if self.has_state() {
             driven.put_checkpoint(0, &self.state)?;
         }
-        Ok(has_state)
+        Ok(self.has_state())
     }
 
     /// Makes an engine over a driven model. The engine is told which tokens' keys and values the device's cache

@@ -77,7 +77,7 @@ fn measure_model(
         sampling,
         depth,
         max_gap: args.max_gap,
-        checkpoints: args.checkpoints.ctx_checkpoints,
+        checkpoints: args.ctx_checkpoints,
         repetitions: args.repetitions,
         no_warm_up: args.no_warmup,
     };
