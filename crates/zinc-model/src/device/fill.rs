@@ -30,7 +30,7 @@ impl DeviceModel {
     ///
     /// # Errors
     /// Whatever error the device reports.
-    pub fn fill_recurrent(&self, position: u32) -> Result<()> {
+    fn fill_recurrent(&self, position: u32) -> Result<()> {
         if self.arrays.recurrent.is_empty() {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "the table of errors is for whoever reads the output")]
 
+mod arch;
 mod cache;
 mod checkpoints;
 mod company;
