@@ -54,6 +54,9 @@ layout(push_constant, scalar) uniform Push {
 const uint SUBGROUP_ROWS = ROWS * (ACT == ACT_Q14 ? LANE_ROWS : 1);
 const uint WORKGROUP_ROWS = SUBGROUPS * SUBGROUP_ROWS;
 
+// The most groups of a row whose values a workgroup of several vectors keeps all.
+const uint MOST_KEPT_GROUPS = 16;
+
 // One matrix of the launch.
 struct Product {
     uint64_t weights;
@@ -70,15 +73,42 @@ uint vector_count() { return min(VECTORS, push.vectors - first_vector()); }
 // A subgroup's results: result i is row i % SUBGROUP_ROWS of vector i / SUBGROUP_ROWS. Each lane stores some of them.
 const uint RESULTS = SUBGROUP_ROWS * VECTORS;
 const uint OWN_RESULTS = (RESULTS + SUBGROUP - 1) / SUBGROUP;
-shared float values[SUBGROUPS * RESULTS * GROUPS]; // [subgroup, vector, row, group]
+// A window is as many groups as lanes put values of into shared memory before these are added to the results. Where several vectors meet long rows it is
+// those of one round of the loop over weights, so that a multiprocessor has room for many workgroups; else it is all groups.
+const uint WINDOW = VECTORS == 1 ? GROUPS : GROUPS <= MOST_KEPT_GROUPS ? GROUPS : AHEAD * ROW_LANES / 4;
+const uint WINDOW_PLACES = WINDOW == GROUPS ? GROUPS : WINDOW + 1; // the last one spreads results over memory banks
+shared float values[SUBGROUPS * RESULTS * WINDOW_PLACES]; // [subgroup, vector, row, group of the window]
 #include "include/products.glsl"
 
 // Vectors whose items are summed over the lanes together.
 const uint TOGETHER = VECTORS * AHEAD * ROWS <= 4 ? VECTORS : 4 / (AHEAD * ROWS);
 
-// Products with activations of 14 bits: puts the values of the groups of the lane's rows into `values`, for the first `count` vectors of the workgroup.
-void rounded_products(uint format, uint64_t row[ROWS], uint64_t x, uint count) {
+// Where the values of the subgroup's result `result` begin.
+uint window_place(uint result) { return (gl_SubgroupID * RESULTS + result) * WINDOW_PLACES; }
+
+// The sum `before`, of all groups before group `first`, plus the values of the window that begins with it.
+float with_window(float before, uint result, uint first) {
+    uint at = window_place(result), count = WINDOW == GROUPS ? GROUPS : min(WINDOW, GROUPS - first);
+    // What a sum begins with is not added to anything, not even to a zero.
+    precise float sum = first == 0 ? values[at] : before + values[at];
+    for (uint n = 1; n < count; n++) sum = sum + values[at + n];
+    return sum;
+}
+
+// Adds the window that begins with group `first` to the lane's results, once all lanes have put their values there.
+void add_window(inout float sums[OWN_RESULTS], uint first) {
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+    [[unroll]] for (uint n = 0; n < OWN_RESULTS; n++) sums[n] = with_window(sums[n], min(n * SUBGROUP + gl_SubgroupInvocationID, RESULTS - 1), first);
+    // The values of the next window take the place of these, so every lane of the subgroup must have read them by now.
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+}
+
+// Products with activations of 14 bits, of the lane's rows with the first `count` vectors of the workgroup.
+void rounded_products(uint format, uint64_t row[ROWS], uint64_t x, uint count, out float sums[OWN_RESULTS]) {
     for (uint step = 0; step < STEPS; step += AHEAD) {
+        uint first_group = WINDOW == GROUPS ? 0 : step * ROW_LANES / 4; // of the window
         Quarter weights[AHEAD * ROWS];
         [[unroll]] for (uint n = 0; n < AHEAD; n++) {
             uint quarter = (step + n) * ROW_LANES + row_lane();
@@ -109,18 +139,12 @@ void rounded_products(uint format, uint64_t row[ROWS], uint64_t x, uint count) {
             float scale = load_scale(x + uint64_t(vector * push.x_stride), vector, min(group, GROUPS - 1));
             float value = item_value(items, item_count, format, scale);
             if (own < item_count && own_vector < VECTORS && group < GROUPS) {
-                values[((gl_SubgroupID * VECTORS + own_vector) * SUBGROUP_ROWS + own_row) * GROUPS + group] = value;
+                values[window_place(own_vector * SUBGROUP_ROWS + own_row) + group - first_group] = value;
             }
         }
+        if (WINDOW != GROUPS) add_window(sums, first_group);
     }
-}
-
-// The subgroup's result `index`, from the values of its groups.
-float result(uint index) {
-    uint first = (gl_SubgroupID * RESULTS + index) * GROUPS;
-    precise float sum = values[first];
-    for (uint group = 1; group < GROUPS; group++) sum = sum + values[first + group];
-    return sum;
+    if (WINDOW == GROUPS) add_window(sums, 0);
 }
 
 // Rows [WORKGROUP_ROWS * turn, WORKGROUP_ROWS * (turn + 1)) of a matrix. Of the workgroup's vectors the step has `count`.
@@ -139,27 +163,24 @@ void multiply(uint format, Product product, uint turn, Operand operand, uint cou
         before[n] = ACCUMULATE == 1 ? load_f32(product.y + uint64_t(vector * product.y_stride), own_row * 4u) : 0.0;
         bias[n] = product.bias != 0 ? load_f32(product.bias, own_row * 4u) : 0.0;
     }
+    float sums[OWN_RESULTS];
     if (ACT == ACT_Q14) {
-        rounded_products(format, row, operand.x, count);
+        rounded_products(format, row, operand.x, count, sums);
     } else {
         for (uint group = 0; group < GROUPS; group += groups_at_a_time(format)) {
-            [[unroll]] for (uint r = 0; r < ROWS; r++) sum_groups(format, row[r], operand, (gl_SubgroupID * ROWS + r) * GROUPS, group);
+            [[unroll]] for (uint r = 0; r < ROWS; r++) sum_groups(format, row[r], operand, window_place(r), group);
         }
+        add_window(sums, 0);
     }
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
     [[unroll]] for (uint n = 0; n < OWN_RESULTS; n++) {
         uint index = n * SUBGROUP + gl_SubgroupInvocationID;
         uint own_row = first + index % SUBGROUP_ROWS, vector = index / SUBGROUP_ROWS;
         if (index >= RESULTS || own_row >= product.rows || (VECTORS > 1 && vector >= count)) continue;
-        precise float sum = result(index);
+        precise float sum = sums[n];
         if (product.bias != 0) sum = sum + bias[n];
         if (ACCUMULATE == 1) sum = before[n] + sum;
         store_f32(product.y + uint64_t(vector * product.y_stride), own_row * 4u, sum);
     }
-    // The values of the next turn's rows take the place of these, so every lane of the subgroup must have read them by now.
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
 }
 
 uint turns(uint rows) { return (rows + WORKGROUP_ROWS - 1) / WORKGROUP_ROWS; }

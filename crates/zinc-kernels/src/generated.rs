@@ -20,7 +20,7 @@
 //   9a2803100409c29d71d2a696dca290e2c221a89b4208b884158aa2fd6f472c00 crates/zinc-kernels/spv/delta_net.spv
 //   a17248410e489caa2b4f8d519deb24a54ceb6f8dca319d93cf70b05a588edbf0 crates/zinc-kernels/spv/dry.spv
 //   4b3690584c5f3ed66739456ef0b3f3fe36dc5fadf0e2063abb9fc2d8cc6a776c crates/zinc-kernels/spv/expert_down.spv
-//   1d71e4b96367eaf2085278829872341366200d6ab0506443e6a69b7e6568b819 crates/zinc-kernels/spv/gate_up.spv
+//   181cb5bf091b145e9e7924c534e848eee71fb364b783fed29bbc11022fdd86de crates/zinc-kernels/spv/gate_up.spv
 //   33579958a25a70975ec245beea5808e76eabb525fe656427f98fcf7c97f813a9 crates/zinc-kernels/spv/gate_up_mul.spv
 //   ec87e2ebe50c8a3c5ef4dd03f664e2ebf42b11b842c143412f2b2685c476b480 crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
 //   909f7b29b913d8960666ca4ea7997afd700a960b68dea4059c3bd595477d4b7e crates/zinc-kernels/spv/gate_up_mul_units.spv
@@ -36,7 +36,7 @@
 //   1c7079c944fca6f88b585007660bd4397e58d46f5599980389cc761d8daf6874 crates/zinc-kernels/spv/mat_mul.spv
 //   5f7602b0fb2b96ed28b9faf8428246589fe3fa844e6f373baed349babae601d2 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
 //   ed6c0797ef3ef31afaefe0d182b3224a97832571d794a2394cc84fc48dda60f5 crates/zinc-kernels/spv/mat_mul_units.spv
-//   45b13f6f43139d79e22a35b333956dfa13e3ab1d84c66b5dbcc76495be0d62dd crates/zinc-kernels/spv/mat_vec.spv
+//   505505d91810fc5f141c382b2de2118e9188e0b9d8b073861b91c0196c688dc7 crates/zinc-kernels/spv/mat_vec.spv
 //   3f492194cadfd4ef7ba5bbc8d10eb2df5fc3a821468ffd65c9c28c0be77dc20f crates/zinc-kernels/spv/mtp_norms.spv
 //   7800245c3de8067f39c7cb653d8e5551c4a701037280abe01573370d52007dc2 crates/zinc-kernels/spv/propose.spv
 //   a324cf4e3a804f4b9b9e95b09e095d8c57177c09256d135b9f3793070fe42883 crates/zinc-kernels/spv/read.spv
@@ -60,7 +60,7 @@
 //   f61000f982be62006ef1420bac522a367978955d4eac5f1952d1f105de7423a9 shaders/delta_net.comp
 //   3b00c242f801e16e80ae0c1f49d67fdb9984ccd74f135152cf6d1b8e1af1c749 shaders/dry.comp
 //   18b62441d4e5bad042877fadb87aa463a5165db1a03d925657beeed2570baa51 shaders/expert_down.comp
-//   4cfbcc4a0df8249b7ba9ac03ab92223377f626d5475a74dc515cc33317c0b17f shaders/gate_up.comp
+//   aba5fbcb7416a29b35cd3eab5e6801d41e6824400e283966cd318f33b03380ab shaders/gate_up.comp
 //   789b07b4764969e93d8de5f1c8ed80ac738156f1406e6c6d6411eb293e0113ef shaders/gate_up_mul.comp
 //   692fee28aab6d595e7133cedcd7d55afb70c6d5b6d39055ea8f7c91ff15da278 shaders/gate_up_mul_units.comp
 //   e49280e928b95fdbbcbeb3a789571089d0ebb77e4efb6a85750629e26ffb3175 shaders/gather.comp
@@ -123,7 +123,7 @@
 //   e99bca601be6a87e5538468a43e0031cf356c136534dc1b718b000f78c21f1b0 shaders/lookup.comp
 //   5ecbc8efbf4b1b616d8e234cd62cb66620a61a5fa199724cc31d267814df306d shaders/mat_mul.comp
 //   ba5068c291d34162de6833345fbce4f8ecc22a0d63f2fa4617a7190b6c500f6a shaders/mat_mul_units.comp
-//   81aeba9814f825c89511a847deed8766520f0456b554610ba318de5a449c85d4 shaders/mat_vec.comp
+//   ff4354c2444ab3586baeb5a95131ef13e9f5ab830e52d988431dd7db7d084f81 shaders/mat_vec.comp
 //   48ea5ec8e04bc8c86aab2b72fde2a06899d493305910a332183635f47c521ac5 shaders/mtp_norms.comp
 //   2244208c812146b2c3d6bb2434b48f45a38b6f7ef8903b8096aa1b345fb85a66 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp
@@ -2258,7 +2258,8 @@ pub mod expert_down {
 }
 
 /// The first half of a feed-forward layer: y = activated(G x, U x), such as silu(G x) * (U x), for each chosen expert, or for a dense layer. A workgroup
-/// computes one run of 16 elements of one slot, or several: what it needs to know of the vector and of the chosen experts serves all of them.
+/// computes one run of 16 elements of one slot, or several: what it needs to know of the vector and of the chosen experts serves all of them. Of a dense layer
+/// it computes them for VECTORS vectors, those of as many rows of the step, so that weights are read and unpacked once for all of them.
 /// (Shazeer: GLU Variants Improve Transformer, 2020.)
 pub mod gate_up {
     use super::KernelDef;
@@ -2357,11 +2358,13 @@ pub mod gate_up {
         pub activation: u32,
         /// Constant 12, `BIASES`.
         pub biases: u32,
+        /// Constant 13, `VECTORS`.
+        pub vectors: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 13] {
+        pub fn values(self) -> [(u32, u32); 14] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -2376,6 +2379,7 @@ pub mod gate_up {
                 (10, self.runs_of_workgroup),
                 (11, self.activation),
                 (12, self.biases),
+                (13, self.vectors),
             ]
         }
     }
@@ -3486,6 +3490,8 @@ pub mod mat_mul_units {
 pub mod mat_vec {
     use super::KernelDef;
 
+    /// `MOST_KEPT_GROUPS` in GLSL.
+    pub const MOST_KEPT_GROUPS: u32 = 16;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]

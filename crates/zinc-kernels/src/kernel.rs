@@ -116,11 +116,12 @@ impl Target {
         self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES) / (4 * rows) * GROUP
     }
 
-    /// Whether a workgroup of a matrix product can keep so many vectors of `groups` groups, beside what becomes of each group in `rows` rows.
+    /// Whether a workgroup of a matrix product can keep so many vectors of `groups` groups, beside so many f32 values of groups in rows.
     #[must_use]
-    pub(crate) fn keeps(&self, groups: u32, vectors: u32, rows: u32) -> bool {
-        let bytes = groups.saturating_mul(vectors * STAGED_GROUP_BYTES + 4 * rows);
-        bytes.saturating_add(vectors * STAGED_VECTOR_BYTES) <= self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES)
+    pub(crate) fn keeps(&self, groups: u32, vectors: u32, values: u32) -> bool {
+        let vectors = vectors.saturating_mul(groups * STAGED_GROUP_BYTES + STAGED_VECTOR_BYTES);
+        let bytes = vectors.saturating_add(values.saturating_mul(4));
+        bytes <= self.shared_bytes.saturating_sub(OTHER_SHARED_BYTES)
     }
 
     /// Subgroups in a workgroup of at most `width` subgroups, as many as the device allows: a power of two if `width` is one.
@@ -284,11 +285,11 @@ mod tests {
         assert_eq!(declarations(choice), chosen);
         assert_eq!(
             declarations(include_str!("../../../shaders/mat_vec.comp")),
-            ["float values[SUBGROUPS * RESULTS * GROUPS]"]
+            ["float values[SUBGROUPS * RESULTS * WINDOW_PLACES]"]
         );
         assert_eq!(
             declarations(include_str!("../../../shaders/gate_up.comp")),
-            ["float values[2 * RUN * (GROUPS + 1)]"]
+            ["float values[VECTORS * 2 * RUN * (GROUPS + 1)]"]
         );
         assert_eq!(
             declarations(include_str!("../../../shaders/expert_down.comp")),

@@ -43,11 +43,17 @@ pub struct Tuning {
     pub most_rows: u32,
     /// Rows that a lane takes at a time in a step of several rows: 1, 2 or 4.
     pub several_rows: u32,
+    /// [`Tuning::several_rows`] of matrices with more than 4,096 columns.
+    pub several_long_rows: u32,
+    /// [`Tuning::product_width`] of such matrices in a step of several rows.
+    pub several_long_width: u32,
     /// [`Tuning::gate_up_width`] in a step of several rows.
     pub several_gate_up_width: u32,
     /// Runs of 16 elements that a workgroup of the first half of a feed-forward layer computes in a step of eight rows or more: it ranks the
     /// experts once for all of them. In a step of two to four rows it computes half as many.
     pub several_gate_up_runs: u32,
+    /// Such runs of a dense layer, whose weights serve several rows of the step.
+    pub dense_gate_up_runs: u32,
     /// The most vectors that weights are multiplied with once they are unpacked, in a step of many rows: a power of two.
     pub tile_vectors: u32,
     /// [`Tuning::tile_vectors`] of products with experts that have fewer than those on average: a power of two.
@@ -117,8 +123,11 @@ impl Tuning {
         product_subgroups: 4_096,
         most_rows: 2,
         several_rows: 2,
+        several_long_rows: 4,
+        several_long_width: 4,
         several_gate_up_width: 4,
         several_gate_up_runs: 4,
+        dense_gate_up_runs: 1,
         tile_vectors: 8,
         sparse_tile_vectors: 2,
         tile_rows: 4,
@@ -163,8 +172,11 @@ impl Tuning {
         product_subgroups: 16,
         most_rows: 4,
         several_rows: 2,
+        several_long_rows: 2,
+        several_long_width: 2,
         several_gate_up_width: 2,
         several_gate_up_runs: 4,
+        dense_gate_up_runs: 4,
         tile_vectors: 8,
         sparse_tile_vectors: 8,
         tile_rows: 8,

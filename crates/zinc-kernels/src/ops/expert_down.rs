@@ -66,7 +66,7 @@ impl ExpertDown {
         assert!(u32::try_from(bytes).is_ok(), "the experts' matrices have {bytes} bytes: less than 4 GiB is supported");
         let groups = self.down.columns.div_ceil(GROUP);
         let mut subgroups = target.subgroups_of(target.tuning.expert_down_width);
-        while subgroups > 1 && !target.keeps(groups, self.h.staged(self.slots), self.slots * subgroups) {
+        while subgroups > 1 && !target.keeps(groups, self.h.staged(self.slots), groups * self.slots * subgroups) {
             subgroups /= 2;
         }
         let constants = Constants {

@@ -169,8 +169,10 @@ impl GateUp {
             _ => target.tuning.several_gate_up_width,
         });
         let runs = self.gate.rows / RUN;
+        let vectors = self.vectors_at_a_time(target);
         let runs_of_workgroup = match self.shape.rows() {
             1 => 1,
+            _ if vectors > 1 => target.tuning.dense_gate_up_runs,
             2..=4 => target.tuning.several_gate_up_runs / 2,
             _ => target.tuning.several_gate_up_runs,
         }
@@ -195,6 +197,7 @@ impl GateUp {
             runs_of_workgroup,
             activation: self.activation.code(),
             biases: u32::from(self.biases.is_some()),
+            vectors,
         };
         let norm = self.x.norm();
         let biases = self.biases.unwrap_or(GateUpBiases::NONE);
@@ -219,11 +222,20 @@ impl GateUp {
             x_stride: self.x.rows().stride_in(self.shape),
             y_stride: self.y.stride_in(self.shape),
         };
-        Dispatch::new(
-            &KERNEL,
-            constants.values(),
-            &push,
-            self.shape.grid(target.grid(runs.div_ceil(runs_of_workgroup) * selection.used)),
-        )
+        let [x, y, rows] = self.shape.grid(target.grid(runs.div_ceil(runs_of_workgroup) * selection.used));
+        Dispatch::new(&KERNEL, constants.values(), &push, [x, y, rows / vectors])
+    }
+
+    /// Vectors of a workgroup, a power of two: of a dense layer those of all rows of the step, as long as there is shared memory for what it keeps of each.
+    fn vectors_at_a_time(&self, target: &Target) -> u32 {
+        if self.act == ActFormat::F32 || matches!(self.routing, Routing::Experts(_)) {
+            return 1;
+        }
+        let groups = self.gate.columns.div_ceil(GROUP);
+        let mut vectors = self.shape.rows();
+        while vectors > 1 && !target.keeps(groups, self.x.staged(vectors), 2 * RUN * (groups + 1) * vectors) {
+            vectors /= 2;
+        }
+        vectors
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{ActFormat, GROUP, Input, Matrix, lane_rows};
 use crate::generated::formats::NO_FORMAT;
-use crate::generated::mat_vec::{Constants, KERNEL, Push};
+use crate::generated::mat_vec::{Constants, KERNEL, MOST_KEPT_GROUPS, Push};
 use crate::step::{Rows, StepShape};
 use crate::tuning::MOST_ITEMS;
 use crate::{Dispatch, Target};
@@ -106,6 +106,7 @@ impl MatVec<'_> {
         let vectors = self.vectors_at_a_time(target);
         let mut at_a_time = match vectors {
             1 => target.tuning.rows_at_a_time(total / side_by_side),
+            _ if self.has_long_rows() => target.tuning.several_long_rows.min(MOST_ITEMS),
             _ => target.tuning.several_rows.min(MOST_ITEMS),
         };
         while at_a_time > 1 && !self.keeps(target, vectors, at_a_time) {
@@ -113,13 +114,13 @@ impl MatVec<'_> {
         }
         let norm = self.x.norm();
         let constants = Constants {
-            workgroup: target.workgroup_of(target.tuning.product_width),
+            workgroup: self.subgroups(target, vectors) * target.subgroup,
             subgroup: target.subgroup,
             act: self.act.code(),
             columns,
             source: self.x.source(),
             rows: at_a_time,
-            ahead: target.tuning.quarters_ahead(at_a_time, columns.div_ceil(GROUP), target.subgroup),
+            ahead: self.ahead(target, at_a_time),
             accumulate: u32::from(self.accumulate),
             format_0: of.formats[0],
             format_1: of.formats[1],
@@ -175,11 +176,38 @@ impl MatVec<'_> {
 
     /// Whether a workgroup can keep what it needs of so many vectors and of so many rows of a matrix of a lane.
     fn keeps(&self, target: &Target, vectors: u32, rows_of_lane: u32) -> bool {
-        let columns = self.products[0].weights.columns;
-        let subgroups = target.subgroups_of(target.tuning.product_width);
-        let rows = subgroups * self.side_by_side(target) * rows_of_lane;
+        let results = self.subgroups(target, vectors) * self.side_by_side(target) * rows_of_lane * vectors;
+        let (groups, ahead) = (self.groups(), self.ahead(target, rows_of_lane));
+        // The shader's `WINDOW_PLACES`.
+        let places = match vectors > 1 && self.has_long_rows() {
+            true => ahead * target.subgroup / 4 + 1,
+            false => groups,
+        };
         let staged = if self.act == ActFormat::Q14 { self.x.staged(vectors) } else { 0 };
-        target.keeps(columns.div_ceil(GROUP), staged, rows * vectors)
+        target.keeps(groups, staged, results * places)
+    }
+
+    /// Groups of a row.
+    fn groups(&self) -> u32 {
+        self.products[0].weights.columns.div_ceil(GROUP)
+    }
+
+    /// Whether rows have more groups than a workgroup of several vectors keeps all values of.
+    fn has_long_rows(&self) -> bool {
+        self.groups() > MOST_KEPT_GROUPS
+    }
+
+    /// Subgroups of a workgroup of so many vectors.
+    fn subgroups(&self, target: &Target, vectors: u32) -> u32 {
+        target.subgroups_of(match vectors > 1 && self.has_long_rows() {
+            true => target.tuning.several_long_width,
+            false => target.tuning.product_width,
+        })
+    }
+
+    /// Quarters of each row that a lane loads before it uses the first.
+    fn ahead(&self, target: &Target, rows_of_lane: u32) -> u32 {
+        target.tuning.quarters_ahead(rows_of_lane, self.groups(), target.subgroup)
     }
 
     /// Rows of a matrix that a subgroup takes side by side.

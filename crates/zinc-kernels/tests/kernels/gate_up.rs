@@ -197,28 +197,34 @@ fn every_tuning() {
 #[test]
 fn rows_of_a_step() {
     let (experts, used) = (6, 3);
+    let normalised = Some(Source::Normalised);
     for (act, dense, gating) in [
-        (ActFormat::Q14, false, PLAIN),
-        (ActFormat::F32, false, PLAIN),
-        (ActFormat::Q14, true, PLAIN),
-        (ActFormat::Q14, false, CLAMPED),
-        (ActFormat::F32, false, CLAMPED),
-        (ActFormat::Q14, true, CLAMPED),
+        (ActFormat::Q14, None, PLAIN),
+        (ActFormat::F32, None, PLAIN),
+        (ActFormat::Q14, normalised, PLAIN),
+        (ActFormat::Q14, Some(Source::Rounded), PLAIN),
+        (ActFormat::F32, normalised, PLAIN),
+        (ActFormat::Q14, None, CLAMPED),
+        (ActFormat::F32, None, CLAMPED),
+        (ActFormat::Q14, normalised, CLAMPED),
+        (ActFormat::Q14, Some(Source::Rounded), CLAMPED),
     ] {
-        let name = format!("{act:?}, dense: {dense}, {gating:?}");
+        // Dense layers have the source of the vector, experts none.
+        let (is_dense, is_normalised) = (dense.is_some(), dense == normalised);
+        let name = format!("{act:?}, dense: {dense:?}, {gating:?}");
         rows::check(
             &name,
             |_| live(),
             |b: &mut Builder| {
-                let (slots, matrices) = if dense { (1, 1) } else { (used, experts) };
+                let (slots, matrices) = if is_dense { (1, 1) } else { (used, experts) };
                 let gate = b.matrix(Format::Q4K, matrices, 48, 512);
                 let up = b.matrix(Format::Q6K, matrices, 48, 512);
-                let x = b.activations(if dense { ActFormat::F32 } else { act }, 512);
+                let x = b.activations(if is_normalised { ActFormat::F32 } else { act }, 512);
                 let norm = Norm { weight: b.shared(512), epsilon: operand::EPSILON };
                 let biases =
                     gating.biased.then(|| GateUpBiases { gate: b.shared(matrices * 48), up: b.shared(matrices * 48) });
                 let y = b.output(slots * 48 * 4);
-                let selection = (!dense).then(|| ExpertSelection {
+                let selection = (!is_dense).then(|| ExpertSelection {
                     logits: b.vector(Use::Input, experts),
                     experts: experts as u32,
                     used: used as u32,
@@ -233,7 +239,7 @@ fn rows_of_a_step() {
                             (v.own(selection.logits), v.own(selection.ids), v.own(selection.weights));
                         Routing::Experts(ExpertSelection { logits, ids, weights, ..selection })
                     });
-                    let x = match (dense, act) {
+                    let x = match (is_normalised, act) {
                         (true, _) => Input::Normalised(v.own(x), norm),
                         (false, ActFormat::F32) => Input::Floats(v.own(x)),
                         (false, ActFormat::Q14) => Input::Rounded(v.own(x)),

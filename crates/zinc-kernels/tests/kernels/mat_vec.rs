@@ -335,16 +335,20 @@ fn rows_of_a_step() {
     // There is room for two vectors in a workgroup.
     let small = Target { shared_bytes: 9 << 10, ..target };
     let few = Target { tuning: Tuning { product_workgroups: 2, ..target.tuning }, ..target };
-    for (act, source, kind, target) in [
-        (ActFormat::Q14, Normalised, AddBias, target),
-        (ActFormat::Q14, Normalised, Store, few),
-        (ActFormat::Q14, Normalised, Store, small),
-        (ActFormat::Q14, Floats, Accumulate, target),
-        (ActFormat::Q14, Rounded, AccumulateWithBias, target),
-        (ActFormat::F32, Normalised, Store, target),
-        (ActFormat::F32, Floats, AccumulateWithBias, target),
+    // Of rows of more than 16 groups, whose values are added to the results window by window.
+    let tall = Target { tuning: Tuning { several_long_rows: 4, several_long_width: 4, ..target.tuning }, ..target };
+    for (act, source, kind, columns, target) in [
+        (ActFormat::Q14, Normalised, AddBias, 512, target),
+        (ActFormat::Q14, Normalised, Store, 512, few),
+        (ActFormat::Q14, Normalised, Store, 512, small),
+        (ActFormat::Q14, Floats, Accumulate, 512, target),
+        (ActFormat::Q14, Rounded, AccumulateWithBias, 512, target),
+        (ActFormat::Q14, Rounded, AccumulateWithBias, 4_608, target),
+        (ActFormat::Q14, Rounded, Store, 5_120, tall),
+        (ActFormat::F32, Normalised, Store, 512, target),
+        (ActFormat::F32, Floats, AccumulateWithBias, 512, target),
     ] {
-        let name = format!("{act:?}, {source:?}, {kind:?}");
+        let name = format!("{act:?}, {source:?}, {kind:?}, {columns} columns");
         rows::check(
             &name,
             |_| live(),
@@ -352,14 +356,14 @@ fn rows_of_a_step() {
                 let mut row = 0;
                 let x = b.operand(Use::Input, |random| {
                     // A row beside others that are not finite is as good as alone.
-                    let mut x = random.vector(512, 1.0);
+                    let mut x = random.vector(columns, 1.0);
                     x[row * 30] = [1.0, f32::NAN, 2.0, f32::INFINITY, 3.0, f32::NEG_INFINITY, 4.0, 5.0][row % 8];
                     row += 1;
                     if source == Rounded { Q14::new(&x).bytes(false) } else { bytemuck::cast_slice(&x).to_vec() }
                 });
-                let norm = Norm { weight: b.shared(512), epsilon: operand::EPSILON };
+                let norm = Norm { weight: b.shared(columns), epsilon: operand::EPSILON };
                 let products = MATRICES.map(|(format, rows)| Product {
-                    weights: b.matrix(format, 1, rows, 512),
+                    weights: b.matrix(format, 1, rows, columns),
                     bias: kind.has_bias().then(|| b.shared(rows)),
                     y: if kind.accumulates() { b.vector(Use::InOut, rows) } else { b.output(rows * 4) },
                 });
