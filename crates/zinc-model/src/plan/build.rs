@@ -13,6 +13,8 @@ use crate::weights::{
 /// From so many rows on, what is normalised for several products is rounded by one op before them. With fewer, that costs more than if each
 /// workgroup of the products rounds it for itself.
 const ROUNDED_ONCE: StepShape = StepShape::FOUR;
+/// Vectors of more elements than this are rounded so in every step: a workgroup would have several turns at it.
+const MOST_ROUNDED_BY_WORKGROUPS: u32 = 4_096;
 
 /// From so many rows of one lane on, one op appends the keys and values of all rows before attention. With fewer, that takes more operations than it saves
 /// reads.
@@ -338,10 +340,11 @@ impl<'a> Builder<'a> {
     /// The weights with which products of a normalised vector normalise it for themselves: `None` where it pays to round it once before them, to
     /// [`Array::Normed`], which is put in here.
     fn norm_of_products(&mut self, (x, norm): (Array, TensorId), act: ActFormat) -> Option<TensorId> {
-        if act == ActFormat::F32 || self.shape < ROUNDED_ONCE {
+        let columns = self.weights.tensor(norm).columns;
+        let rounded_once = self.shape >= ROUNDED_ONCE || columns > MOST_ROUNDED_BY_WORKGROUPS;
+        if act == ActFormat::F32 || !rounded_once {
             return Some(norm);
         }
-        let columns = self.weights.tensor(norm).columns;
         let (y, ordered) = (Array::Normed, self.is_tiled(act));
         self.ops.push(Op::Round { x, norm: Some(norm), y, vectors: 1, columns, ordered });
         None
