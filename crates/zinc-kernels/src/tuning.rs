@@ -47,6 +47,8 @@ pub struct Tuning {
     pub several_long_rows: u32,
     /// [`Tuning::product_width`] of such matrices in a step of several rows.
     pub several_long_width: u32,
+    /// [`Tuning::product_subgroups`] in a step of several rows.
+    pub several_subgroups: u32,
     /// [`Tuning::gate_up_width`] in a step of several rows.
     pub several_gate_up_width: u32,
     /// Runs of 16 elements that a workgroup of the first half of a feed-forward layer computes in a step of eight rows or more: it ranks the
@@ -125,6 +127,7 @@ impl Tuning {
         several_rows: 2,
         several_long_rows: 4,
         several_long_width: 4,
+        several_subgroups: 256,
         several_gate_up_width: 4,
         several_gate_up_runs: 4,
         dense_gate_up_runs: 1,
@@ -174,6 +177,7 @@ impl Tuning {
         several_rows: 2,
         several_long_rows: 2,
         several_long_width: 2,
+        several_subgroups: 0,
         several_gate_up_width: 2,
         several_gate_up_runs: 4,
         dense_gate_up_runs: 4,
@@ -210,6 +214,16 @@ impl Tuning {
         let mut at_a_time = 1;
         while 2 * at_a_time <= self.most_rows.min(MOST_ITEMS) && rows / (2 * at_a_time) >= self.product_subgroups {
             at_a_time *= 2;
+        }
+        at_a_time
+    }
+
+    /// Rows of a product of `rows` rows, long ones or not, that one subgroup takes at a time in a step of several rows: fewer where the matrix would give
+    /// few subgroups something to do.
+    pub(crate) fn several_rows_at_a_time(&self, rows: u32, are_long: bool) -> u32 {
+        let mut at_a_time = if are_long { self.several_long_rows } else { self.several_rows }.min(MOST_ITEMS);
+        while at_a_time > 1 && rows / at_a_time < self.several_subgroups {
+            at_a_time /= 2;
         }
         at_a_time
     }

@@ -4,7 +4,6 @@ use super::{ActFormat, GROUP, Input, Matrix, lane_rows};
 use crate::generated::formats::NO_FORMAT;
 use crate::generated::mat_vec::{Constants, KERNEL, MOST_KEPT_GROUPS, Push};
 use crate::step::{Rows, StepShape};
-use crate::tuning::MOST_ITEMS;
 use crate::{Dispatch, Target};
 
 /// The most matrices of one launch.
@@ -106,8 +105,7 @@ impl MatVec<'_> {
         let vectors = self.vectors_at_a_time(target);
         let mut at_a_time = match vectors {
             1 => target.tuning.rows_at_a_time(total / side_by_side),
-            _ if self.has_long_rows() => target.tuning.several_long_rows.min(MOST_ITEMS),
-            _ => target.tuning.several_rows.min(MOST_ITEMS),
+            _ => target.tuning.several_rows_at_a_time(total / side_by_side, self.has_long_rows()),
         };
         while at_a_time > 1 && !self.keeps(target, vectors, at_a_time) {
             at_a_time /= 2;
