@@ -24,6 +24,11 @@ pub struct Round {
     pub shape: StepShape,
 }
 
+/// Subgroups of a workgroup, each of which rounds a group.
+const SUBGROUPS: u32 = 4;
+/// The most subgroups of a workgroup.
+const MOST_SUBGROUPS: u32 = 16;
+
 impl Round {
     /// The launch: a subgroup for each group of 256 elements.
     ///
@@ -42,8 +47,14 @@ impl Round {
             self.vectors
         );
         let norm = self.x.norm();
+        let groups = self.columns.div_ceil(GROUP);
+        let width = match self.x {
+            // Every workgroup sums the squares of the whole vector, so that there had better be one.
+            Input::Normalised(..) => groups.next_power_of_two().clamp(SUBGROUPS, MOST_SUBGROUPS),
+            _ => SUBGROUPS,
+        };
         let constants = Constants {
-            workgroup: target.workgroup_of(4),
+            workgroup: target.workgroup_of(width),
             subgroup: target.subgroup,
             columns: self.columns,
             source: self.x.source(),
@@ -60,7 +71,7 @@ impl Round {
             y_stride: self.y.stride_in(self.shape),
             ..Push::default()
         };
-        let subgroups = self.vectors * self.columns.div_ceil(GROUP);
+        let subgroups = self.vectors * groups;
         let grid = target.grid(subgroups.div_ceil(constants.workgroup / target.subgroup));
         Dispatch::new(&KERNEL, constants.values(), &push, self.shape.grid(grid))
     }
