@@ -101,26 +101,30 @@ fn projections(heads: DeltaHeads, format: Format, width: u32) -> [Product; 2] {
 /// Products, experts and dense parts in steps of few rows.
 fn few_rows(target: &Target) -> Vec<(&'static str, Dispatch)> {
     let mut list = Vec::new();
-    let mut mat_vec = |label, products: &[Product], x, accumulate| {
-        let launch = MatVec { state: 0, products, x, act: ACT, accumulate, shape: ONE };
+    let mut mat_vec = |label, products: &[Product], x, accumulate, shape| {
+        let launch = MatVec { state: 0, products, x, act: ACT, accumulate, shape };
         list.push((label, launch.dispatch(target)));
     };
+    let rounded = Input::Rounded(NOWHERE);
     let gates = [DELTA_HEADS.value_heads; 2].map(|rows| product(Format::Q8_0, rows, WIDTH));
-    mat_vec("beta, alpha Q8_0", &gates, NORMALISED, false);
-    mat_vec("delta q, k, v and gate Q8_0", &projections(DELTA_HEADS, Format::Q8_0, WIDTH), NORMALISED, false);
+    mat_vec("beta, alpha Q8_0", &gates, NORMALISED, false, ONE);
+    mat_vec("delta q, k, v and gate Q8_0", &projections(DELTA_HEADS, Format::Q8_0, WIDTH), NORMALISED, false, ONE);
     let dense = projections(DENSE_DELTA_HEADS, Format::Q6K, DENSE_WIDTH);
-    mat_vec("delta q, k, v and gate Q6_K, 5,120 wide", &dense, NORMALISED, false);
+    mat_vec("delta q, k, v and gate Q6_K, 5,120 wide", &dense, rounded, false, ONE);
+    mat_vec("delta q, k, v and gate Q6_K, 5,120 wide, 4 rows", &dense, rounded, false, StepShape::FOUR);
     let down = product(Format::Q5K, DENSE_WIDTH, DENSE_HIDDEN);
-    mat_vec("down Q5_K, 17,408 columns", &[down], Input::Rounded(NOWHERE), true);
+    mat_vec("down Q5_K, 17,408 columns", &[down], rounded, true, ONE);
+    mat_vec("down Q5_K, 17,408 columns, 4 rows", &[down], rounded, true, StepShape::FOUR);
 
     let routing = Routing::Experts(ExpertSelection { experts: EXPERTS, ..SELECTION });
-    list.push(("256 experts Q4_K", gate_up(EXPERT_WIDTH, routing, Input::Rounded(NOWHERE)).dispatch(target)));
+    list.push(("256 experts Q4_K", gate_up(EXPERT_WIDTH, routing, rounded).dispatch(target)));
     let shared = matrix(Format::Q8_0, EXPERT_WIDTH, WIDTH);
     let shared = GateUp { gate: shared, up: shared, ..gate_up(EXPERT_WIDTH, Routing::Dense, NORMALISED) };
     list.push(("shared expert Q8_0", shared.dispatch(target)));
     let gate = matrix(Format::Q4K, DENSE_HIDDEN, DENSE_WIDTH);
-    let dense = GateUp { gate, up: gate, ..gate_up(DENSE_HIDDEN, Routing::Dense, NORMALISED) };
+    let dense = GateUp { gate, up: gate, ..gate_up(DENSE_HIDDEN, Routing::Dense, rounded) };
     list.push(("dense Q4_K, 5,120 wide", dense.dispatch(target)));
+    list.push(("dense Q4_K, 5,120 wide, 4 rows", GateUp { shape: StepShape::FOUR, ..dense }.dispatch(target)));
     let down = matrix(Format::Q5K, WIDTH, EXPERT_WIDTH);
     let down = ExpertDown { down, experts: EXPERTS, shared: SHARED_EXPERT, ..expert_down(Format::Q5K) };
     list.push(("256 experts Q5_K, shared expert", down.dispatch(target)));
