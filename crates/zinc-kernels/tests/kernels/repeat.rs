@@ -4,7 +4,7 @@ use crate::matrix;
 use crate::support::launches::every_kernel;
 
 /// Runs of each kernel: of the part of the matrix that every run of the tests goes through, and of the whole.
-const RUNS: [usize; 2] = [200, 1_000];
+const RUNS: [usize; 2] = [100, 1_000];
 /// Runs of one submission: as many results are in memory at a time.
 const AT_A_TIME: usize = 100;
 
