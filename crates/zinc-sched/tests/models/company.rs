@@ -191,11 +191,11 @@ fn whoever_else_asks_a_request_is_answered_as_alone() {
     check(&gpu, "qwen3moe-a-q4_k_m", &ways, if matrix::is_full() { 200 } else { 30 });
 }
 
-/// Without whole matrices, three other models are tried.
+/// Without whole matrices, three other models are tried: a dense one, one with windows and sinks, and one with delta nets.
 #[test]
 fn so_it_is_with_other_models() {
     let gpu = Gpu::borrow();
-    const OTHERS: [&str; 6] = ["qwen3moe-b-q8_0", GPT_OSS, QWEN35_MOE, "qwen2-f16", "llama-f16", QWEN35];
+    const OTHERS: [&str; 6] = ["qwen2-f16", GPT_OSS, QWEN35, "qwen3moe-b-q8_0", "llama-f16", QWEN35_MOE];
     for name in &OTHERS[..if matrix::is_full() { OTHERS.len() } else { 3 }] {
         check(&gpu, name, &[Driven { feed_rows: 16, ..Driven::new(4, 4) }], if matrix::is_full() { 60 } else { 12 });
     }

@@ -14,6 +14,7 @@ use zinc_sched::{
 };
 
 use crate::gpu::Gpu;
+use crate::matrix;
 
 const END_OF_TURN: u32 = 8_185;
 /// Room for the longest golden text.
@@ -72,9 +73,12 @@ fn every_way_of_driving_the_device_gives_the_golden_texts() {
     let (loaded, texts) = (load(&gpu), texts());
     assert_eq!(texts.len(), 6);
     let ways = [1, 2, 3, 4, 8].map(|depth| (Sync::Timeline, depth)).into_iter().chain([(Sync::Fence, 1)]);
-    for (sync, depth) in ways {
+    for (turn, (sync, depth)) in ways.enumerate() {
         let mut engine = drive(&loaded, sync, depth, ActFormat::Q14);
-        for text in &texts {
+        // Without whole matrices, each way but the one with the usual depth gives two of the texts, which differ from way to way.
+        let all = matrix::is_full() || (sync, depth) == (Sync::Timeline, InflightDepth::DEFAULT.get());
+        let (first, step) = if all { (0, 1) } else { (turn % 3, 3) };
+        for text in texts.iter().skip(first).step_by(step) {
             check(&mut engine, text, &format!("{sync:?} at depth {depth}"));
         }
     }

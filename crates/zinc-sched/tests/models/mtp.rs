@@ -265,7 +265,8 @@ fn tokens_are_the_same_with_drafts_and_without() {
             let mut plain = engine(&loaded, act, feed, depth, None);
             let expected: Vec<_> = requests.iter().map(|request| answer(&mut plain, request)).collect();
             drop(plain);
-            for max_drafts in 1..=4 {
+            // Without whole matrices, the fewest and the most.
+            for max_drafts in (1..=4).step_by(if matrix::is_full() { 1 } else { 3 }) {
                 let source = Some(DraftSource::Mtp { max_drafts });
                 let mut drafted = engine(&loaded, act, feed, depth, source);
                 let mut accepted = 0;

@@ -430,13 +430,13 @@ fn a_step_of_several_rows_is_as_good_as_several_steps() {
     }
 }
 
-/// Without whole matrices, every other model is tried.
+/// Without whole matrices, a dense model, one with windows, sinks and experts, and one with delta nets and a shared expert are tried.
 #[test]
 fn so_it_is_with_every_model() {
     let gpu = Gpu::borrow();
-    let (step, others) = if matrix::is_full() { (1, 3) } else { (2, 2) };
-    let others = [GPT_OSS, QWEN35_MOE, QWEN35].map(path).into_iter().take(others);
-    for path in models().into_iter().step_by(step).chain(others) {
+    let others = [GPT_OSS, QWEN35_MOE, QWEN35].map(path);
+    let part = || ["llama-f16", GPT_OSS, QWEN35_MOE].map(path).to_vec();
+    for path in if matrix::is_full() { [&models()[..], &others].concat() } else { part() } {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_RUN);
         check(&path.display().to_string(), &mut steps, Draw::Sampled, ActFormat::Q14);
@@ -475,7 +475,9 @@ fn looked_up<S: Steps>(what: &str, steps: &mut S, draw: Draw, act: ActFormat) ->
 fn looked_up_drafts_change_no_token() {
     let gpu = Gpu::borrow();
     let mut fewest = GENERATED;
-    for name in ["qwen3moe-a-q4_k_m", "qwen3moe-b-q8_0", "qwen2-f16", "llama-f16", GPT_OSS, QWEN35] {
+    // Without whole matrices, a model of each kind: dense, with experts, windows and sinks, and with delta nets.
+    let names = ["qwen2-f16", GPT_OSS, QWEN35, "qwen3moe-a-q4_k_m", "qwen3moe-b-q8_0", "llama-f16"];
+    for name in names.into_iter().take(if matrix::is_full() { 6 } else { 3 }) {
         let model = open(name);
         let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), MOST_RUN);
         for draw in [Draw::Greedy, Draw::Sampled] {
@@ -587,16 +589,20 @@ fn check_cuts(what: &str, steps: &mut OnDevice<'_>, shapes: &[StepShape], act: A
     }
 }
 
-/// Without whole matrices, every other model has its prompt cut by 64 rows, and the others by numbers of rows that differ from model to model.
+/// Without whole matrices, four models have their prompts cut, which together have every kind of layer and meet one row, few rows and many.
 #[test]
 fn a_prompt_may_be_cut_anywhere() {
-    const ALL: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+    const ALL: &[u32] = &[1, 2, 4, 8, 16, 32, 64];
+    const PART: [(&str, &[u32]); 4] =
+        [("qwen2-f16", &[1, 32]), ("qwen3moe-a-q4_k_m", &[2, 64]), (GPT_OSS, &[8, 64]), (QWEN35_MOE, &[4, 16, 64])];
     let gpu = Gpu::borrow();
-    for (turn, path) in models().into_iter().chain([QWEN35, QWEN35_MOE].map(path)).enumerate() {
+    let part = || PART.map(|(name, rows)| (path(name), rows)).to_vec();
+    let whole =
+        || models().into_iter().chain([GPT_OSS, QWEN35, QWEN35_MOE].map(path)).map(|path| (path, ALL)).collect();
+    for (path, rows) in if matrix::is_full() { whole() } else { part() } {
         let model = Arc::new(Model::open(&path).expect("a tiny model opens"));
         let mut steps = OnDevice::new(&gpu, &model, cache(CacheFormat::F16), 64);
-        let rows = if matrix::is_full() { ALL.to_vec() } else { vec![if turn % 2 == 0 { 64 } else { ALL[turn % 6] }] };
-        let shapes: Vec<StepShape> = rows.into_iter().map(StepShape::of).collect();
+        let shapes: Vec<StepShape> = rows.iter().copied().map(StepShape::of).collect();
         check_cuts(&path.display().to_string(), &mut steps, &shapes, ActFormat::Q14);
         if matrix::is_full() {
             check_cuts(&path.display().to_string(), &mut steps, &shapes, ActFormat::F32);
@@ -604,14 +610,15 @@ fn a_prompt_may_be_cut_anywhere() {
     }
 }
 
-/// A prompt against steps of sixteen rows: the keys and values are the same, and the logits. In the whole matrix it fills a step of the most rows.
+/// A prompt against steps of sixteen rows: the keys and values are the same, and the logits. In the whole matrix it fills a step of the most rows; without it, a dense
+/// model, one with windows, sinks and experts, and one with delta nets are tried.
 #[test]
 fn a_long_prompt_may_be_fed_by_thousands_of_rows() {
     let length = if matrix::is_full() { MOST_ROWS + 50 } else { 560 };
     let gpu = Gpu::borrow();
     let formats = if matrix::is_full() { vec![CacheFormat::F16, CacheFormat::F32] } else { vec![CacheFormat::F16] };
     let names = ["qwen3moe-a-q4_k_m", "qwen2-f16", GPT_OSS, QWEN35];
-    for (path, format) in names.into_iter().zip(formats.into_iter().cycle()) {
+    for (path, format) in names.into_iter().zip(formats.into_iter().cycle()).skip(usize::from(!matrix::is_full())) {
         let model = open(path);
         let vocabulary = model.config.n_vocab;
         let tokens: Vec<u32> = (0..length).map(|i| (i * i + 7 * i) % vocabulary).collect();

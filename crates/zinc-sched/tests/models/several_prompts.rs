@@ -301,7 +301,8 @@ fn check(
 fn prompts_that_are_fed_together_are_answered_as_alone() {
     let gpu = Gpu::borrow();
     let ways = [Sync::Timeline, Sync::Fence, Sync::FenceKept];
-    let names = ["qwen3moe-a-q4_k_m", "llama-f16", QWEN35_MOE, "qwen2-f16", GPT_OSS, QWEN35];
+    // Without whole matrices, a model of each kind: dense, with experts, windows and sinks, and with delta nets.
+    let names = ["llama-f16", GPT_OSS, QWEN35, "qwen3moe-a-q4_k_m", "qwen2-f16", QWEN35_MOE];
     for name in &names[..if matrix::is_full() { names.len() } else { 3 }] {
         let model = load(&gpu, name);
         let truth = alone(&gpu, &model, LANES);
@@ -319,7 +320,7 @@ fn a_cancellation_between_ranges_changes_nothing_for_those_beside_it() {
     let model = load(&gpu, "qwen3moe-a-q4_k_m");
     let truth = alone(&gpu, &model, 7);
     let cancelled = |cancels: &[(u32, usize)]| check(&gpu, &model, &truth, Sync::Timeline, 7, cancels);
-    let ranges = if matrix::is_full() { 6 } else { 3 };
+    let ranges = if matrix::is_full() { 6 } else { 2 };
     // The first, the second and the last lane of a step, which may be only a part of a prompt.
     let one: usize = (0..ranges).flat_map(|range| [0, 1, 2].map(|place| cancelled(&[(range, place)]))).sum();
     assert!(one >= 3, "{one} sequences were cancelled while they were fed");
