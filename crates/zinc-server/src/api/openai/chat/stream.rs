@@ -192,8 +192,13 @@ impl Lines for ChatLines {
                 self.usage.add(&end, index as usize, self.choices as usize);
                 self.timings = timings;
                 let choices = [Choice { index, finish_reason: Some(finish_reason(&end.reason)), ..Choice::default() }];
-                // Many clients take any event with usage for the last, so that timings are here, and usage is in an event of its own.
-                event(out, &Chunk { timings: Some(timings), ..self.chunk(&choices) });
+                // Many clients take any event with usage for the last, so that usage is in an event of its own. Timings are in the last event only,
+                // since some clients add up the tokens of all events that have them.
+                let is_last = !self.wanted.usage;
+                event(
+                    out,
+                    &Chunk { timings: (is_last || self.wanted.timings).then_some(timings), ..self.chunk(&choices) },
+                );
             }
             Event::Failed(error) => event(out, &error.openai_body()),
         }

@@ -108,7 +108,12 @@ impl Lines for CompletionLines {
                 self.usage.add(&end, index as usize, self.answer.choices as usize);
                 self.timings = timings;
                 let choices = [Choice { index, finish_reason: Some(finish_reason(&end.reason)), ..Choice::default() }];
-                event(out, &Chunk { timings: Some(timings), ..self.chunk(&choices) });
+                // They are in the last event only, since some clients add up the tokens of all events that have them.
+                let is_last = !self.answer.usage;
+                event(
+                    out,
+                    &Chunk { timings: (is_last || self.answer.timings).then_some(timings), ..self.chunk(&choices) },
+                );
             }
             Event::Failed(error) => event(out, &error.openai_body()),
             Event::Scored(token) => self.scored.entry(index).or_default().push(token),
