@@ -9,7 +9,7 @@ use crate::error::{ApiError, ApiResult};
 
 /// One prompt or several.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a text or a list of texts and tokens is expected")]
 pub enum PromptField {
     /// A text.
     Text(String),
@@ -19,7 +19,7 @@ pub enum PromptField {
 
 /// An item of a list.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a text, a token or a list of these is expected")]
 pub enum PromptItem {
     /// A token.
     Token(u32),
@@ -31,7 +31,7 @@ pub enum PromptItem {
 
 /// A token or a text within a prompt.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a text or a token is expected")]
 pub enum PromptPiece {
     /// A token.
     Token(u32),

@@ -56,7 +56,7 @@ pub struct SamplingFields {
 
 /// Samplers by names in a list, or by letters in a text.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a list of names or a text of letters is expected")]
 enum SamplersField {
     Names(Vec<String>),
     Letters(String),
@@ -64,21 +64,21 @@ enum SamplersField {
 
 /// Biases: by id as OpenAI has them, or in llama.cpp's lists, where `false` forbids a token and a text stands for all its tokens.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "an object of token ids and biases or a list of pairs is expected")]
 enum BiasField {
     ById(BTreeMap<String, f32>),
     List(Vec<(BiasedTokens, Bias)>),
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a token id or a text is expected")]
 enum BiasedTokens {
     Id(u32),
     Text(String),
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a number or false is expected")]
 enum Bias {
     Number(f32),
     Allowed(bool),

@@ -112,6 +112,23 @@ fn the_length_ends_an_answer() {
 }
 
 #[test]
+fn a_value_of_the_wrong_kind_is_refused_with_what_is_expected() {
+    let server = Running::saying(json!({ "text": "x" }));
+    for (field, value) in [
+        ("stop", json!(5)),
+        ("logit_bias", json!("5:-100")),
+        ("samplers", json!({})),
+        ("tool_choice", json!(1)),
+        ("messages", json!([{ "role": "user", "content": 5 }])),
+    ] {
+        let reply = server.post(PATH, &ask(json!({ field: value })));
+        assert_eq!(reply.status, 400, "{field}");
+        let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.starts_with(field) && message.contains(" is expected at line 1 column "), "{message}");
+    }
+}
+
+#[test]
 fn several_answers_have_their_indices() {
     let server = Running::saying(json!({ "text": "a b" }));
     let reply = server.post(PATH, &ask(json!({ "n": 3 }))).json();

@@ -18,7 +18,7 @@ const ACCEPTED: [&str; 8] =
 
 /// The form of the text: `json`, or a schema.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "\"json\" or a JSON schema is expected")]
 #[schema(as = OllamaFormatField)]
 pub(super) enum FormatField {
     Word(String),
@@ -27,7 +27,7 @@ pub(super) enum FormatField {
 
 /// Whether the model thinks first: yes or no, or how much.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "true, false or an effort is expected")]
 #[schema(as = OllamaThinkField)]
 pub(super) enum ThinkField {
     Whether(bool),

@@ -43,7 +43,7 @@ impl Header {
 
 /// Stop strings: one or several.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a text or a list of texts is expected")]
 pub enum StopField {
     /// One.
     One(String),

@@ -119,7 +119,7 @@ enum RoleField {
 
 /// The content of a message: a text, or parts.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a text or a list of parts is expected")]
 pub(super) enum ContentField {
     /// A text.
     Text(String),
@@ -155,7 +155,7 @@ struct CalledFunction {
 
 /// Arguments: a text as OpenAI has it, or the object itself, as some clients send it.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a text or an object is expected")]
 enum ArgumentsField {
     Text(String),
     Object(Map<String, Value>),
@@ -182,7 +182,7 @@ pub struct FunctionField {
 
 /// Which tool is to be called.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "auto, none, required or an object with a function is expected")]
 enum ToolChoiceField {
     Word(ToolChoiceWord),
     Named { function: NamedFunction },

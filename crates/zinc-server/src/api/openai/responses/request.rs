@@ -106,7 +106,7 @@ pub(super) struct ToolField {
 /// Which tool is to be called.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = ResponsesToolChoiceField)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "auto, none, required or an object is expected")]
 pub(super) enum ToolChoiceField {
     Word(ToolChoiceWord),
     Object(ToolChoiceObject),
