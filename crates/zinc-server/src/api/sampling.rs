@@ -26,13 +26,13 @@ pub struct SamplingFields {
     top_p: Option<f32>,
     min_p: Option<f32>,
     typical_p: Option<f32>,
-    #[serde(alias = "top_nsigma")]
     top_n_sigma: Option<f32>,
+    top_nsigma: Option<f32>,
     xtc_probability: Option<f32>,
     xtc_threshold: Option<f32>,
     repeat_last_n: Option<Whole>,
-    #[serde(alias = "repetition_penalty")]
     repeat_penalty: Option<f32>,
+    repetition_penalty: Option<f32>,
     presence_penalty: Option<f32>,
     frequency_penalty: Option<f32>,
     dry_multiplier: Option<f32>,
@@ -44,8 +44,9 @@ pub struct SamplingFields {
     seed: Option<Whole>,
     logit_bias: Option<BiasField>,
     ignore_eos: Option<bool>,
-    #[serde(alias = "max_completion_tokens", alias = "n_predict")]
+    max_completion_tokens: Option<Whole>,
     max_tokens: Option<Whole>,
+    n_predict: Option<Whole>,
     stop: Option<StopField>,
     grammar: Option<String>,
     json_schema: Option<Value>,
@@ -151,11 +152,11 @@ impl SamplingFields {
         set(&mut sampling.top_p, self.top_p);
         set(&mut sampling.min_p, self.min_p);
         set(&mut sampling.typical_p, self.typical_p);
-        set(&mut sampling.top_n_sigma, self.top_n_sigma);
+        set(&mut sampling.top_n_sigma, self.top_n_sigma.or(self.top_nsigma));
         set(&mut sampling.xtc.probability, self.xtc_probability);
         set(&mut sampling.xtc.threshold, self.xtc_threshold);
         set(&mut sampling.penalties.last_n, last_tokens("repeat_last_n", self.repeat_last_n)?);
-        set(&mut sampling.penalties.repeat, self.repeat_penalty);
+        set(&mut sampling.penalties.repeat, self.repeat_penalty.or(self.repetition_penalty));
         set(&mut sampling.penalties.presence, self.presence_penalty);
         set(&mut sampling.penalties.frequency, self.frequency_penalty);
         self.set_dry(sampling.dry.get_or_insert(DRY_OFF))?;
@@ -175,7 +176,7 @@ impl SamplingFields {
         if let Some(ignored) = self.ignore_eos {
             options.end_tokens = if ignored { EndTokens::GoOn } else { EndTokens::End };
         }
-        match self.max_tokens {
+        match self.max_completion_tokens.or(self.max_tokens).or(self.n_predict) {
             None => {}
             Some(Whole(-1 | -2)) => options.max_tokens = None,
             Some(most) => {

@@ -109,6 +109,9 @@ fn the_length_ends_an_answer() {
     }
     let reply = server.post(PATH, &ask(json!({ "max_tokens": -1 }))).json();
     assert_eq!(reply["choices"][0]["finish_reason"], "stop");
+    // Some clients send several names, for servers old and new.
+    let reply = server.post(PATH, &ask(json!({ "n_predict": -1, "max_tokens": 1, "max_completion_tokens": 2 }))).json();
+    assert_eq!(reply["choices"][0]["message"]["content"], "one two");
 }
 
 #[test]

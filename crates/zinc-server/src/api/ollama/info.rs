@@ -63,8 +63,9 @@ struct Details {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = OllamaShowFields)]
 pub struct ShowFields {
-    #[serde(alias = "name")]
     model: Option<String>,
+    /// The older name of `model`.
+    name: Option<String>,
 }
 
 /// What a model is.
@@ -162,8 +163,8 @@ pub async fn running(Shared(state): Shared<Arc<State>>) -> ApiResult<Json<Models
 /// 503 while the model loads, 404 for another model.
 pub async fn show(Shared(state): Shared<Arc<State>>, fields: Fields<ShowFields>) -> ApiResult<Json<ShowReply>> {
     let served = state.served()?;
-    let ShowFields { model, .. } = fields.own;
-    let asked = model.unwrap_or_default();
+    let ShowFields { model, name } = fields.own;
+    let asked = model.or(name).unwrap_or_default();
     // ollama's clients put a tag behind names.
     if asked.strip_suffix(":latest").unwrap_or(&asked) != served.alias {
         return Err(ApiError::new(ErrorKind::NotFound, format!("model {asked:?} not found")));

@@ -65,8 +65,12 @@ pub struct ChatFields {
     reasoning_format: Option<ReasoningFormat>,
     #[serde(default)]
     enable_thinking: Option<bool>,
-    #[serde(default, alias = "thinking_budget", alias = "thinking_budget_tokens")]
+    #[serde(default)]
     reasoning_budget: Option<Whole>,
+    #[serde(default)]
+    thinking_budget: Option<Whole>,
+    #[serde(default)]
+    thinking_budget_tokens: Option<Whole>,
     #[serde(default)]
     chat_template_kwargs: Option<Map<String, Value>>,
     #[serde(default)]
@@ -295,7 +299,8 @@ impl ChatFields {
         let tool_choice = tool_choice(self.tool_choice, &tools)?;
         let format = self.reasoning_format.unwrap_or(limits.reasoning_format);
         let offers_tools = !tools.is_empty() && tool_choice != ToolChoice::None;
-        let most_thinking_tokens = match self.reasoning_budget {
+        let budget = self.reasoning_budget.or(self.thinking_budget).or(self.thinking_budget_tokens);
+        let most_thinking_tokens = match budget {
             None | Some(Whole(-1)) => None,
             Some(most) => {
                 let refuse = || ApiError::invalid("reasoning_budget", format!("{} is not -1, 0 or more", most.0));
