@@ -46,6 +46,8 @@ pub fn router(state: &Arc<State>) -> Router {
         .route("/v1/messages/count_tokens", post(anthropic::messages::count_tokens))
         .route("/v1/embeddings", post(embeddings))
         .route("/embeddings", post(embeddings))
+        .route("/api/embed", post(embeddings))
+        .route("/api/embeddings", post(embeddings))
         .route("/completion", post(llama::completion::complete))
         .route("/completions", post(llama::completion::complete))
         .route("/infill", post(llama::infill::fill_in))

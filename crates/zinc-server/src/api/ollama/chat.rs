@@ -20,8 +20,13 @@ use crate::state::Served;
 use crate::stream::{Lines, StreamForm, json_line, response};
 
 /// Fields that are known and change nothing here: the model stays loaded.
-const ACCEPTED: [&str; 5] =
-    ["keep_alive", "model", "messages.tool_calls.function.index", "messages.tool_calls.id", "messages.tool_calls.type"];
+const ACCEPTED: [&str; 5] = [
+    "keep_alive",
+    "model",
+    "messages.tool_calls.function.index",
+    "messages.tool_calls.index",
+    "messages.tool_calls.type",
+];
 
 /// The fields of a conversation to be answered.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -62,6 +67,8 @@ struct MessageField {
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = OllamaCallField)]
 struct CallField {
+    #[serde(default)]
+    id: Option<String>,
     function: FunctionField,
 }
 
@@ -129,7 +136,7 @@ impl MessageField {
             return Err(ApiError::invalid(format!("messages[{index}].images"), message));
         }
         let call = |call: CallField| ToolCall {
-            id: String::new(),
+            id: call.id.unwrap_or_default(),
             name: call.function.name,
             arguments: Value::Object(call.function.arguments).to_string(),
         };
