@@ -7,7 +7,7 @@ use zinc_engine::AnswerOptions;
 use zinc_model::Special;
 use zinc_sched::grammar::GrammarSource;
 
-use super::message::{Message, ToolDefinition};
+use super::message::{Message, Role, ToolDefinition};
 
 /// A request in no API's shape.
 #[derive(Clone, Debug)]
@@ -60,8 +60,10 @@ pub enum PromptPart {
 /// A conversation that the model is to answer in.
 #[derive(Clone, Debug)]
 pub struct Conversation {
-    /// The messages. If the last is the model's, the answer continues it.
+    /// The messages.
     pub messages: Vec<Message>,
+    /// Whether the answer continues the last message, if that is the model's and calls no tool.
+    pub continues_last: bool,
     /// The tools that the model may call.
     pub tools: Vec<ToolDefinition>,
     /// Which of them it may or must call.
@@ -91,11 +93,24 @@ pub enum ToolChoice {
 }
 
 impl Conversation {
+    /// The messages to be answered, and the one behind them that the answer continues, if there is any.
+    pub(crate) fn answered_and_begun(&self) -> (&[Message], Option<&Message>) {
+        match self.messages.as_slice() {
+            [before @ .., last]
+                if self.continues_last && last.role == Role::Assistant && last.tool_calls.is_empty() =>
+            {
+                (before, Some(last))
+            }
+            messages => (messages, None),
+        }
+    }
+
     /// A conversation without tools.
     #[must_use]
     pub fn new(messages: Vec<Message>) -> Self {
         Self {
             messages,
+            continues_last: true,
             tools: Vec::new(),
             tool_choice: ToolChoice::Auto,
             parallel_tool_calls: true,

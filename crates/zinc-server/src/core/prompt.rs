@@ -20,15 +20,12 @@ pub(super) struct ConversationPrompt {
 }
 
 impl ConversationPrompt {
-    /// The prompt of a conversation. If its last message is the model's, the prompt ends in it.
+    /// The prompt of a conversation. If the answer continues its last message, the prompt ends in that.
     ///
     /// # Errors
     /// A template that refuses the messages, and a text that the vocabulary cannot express.
     pub(super) fn new(served: &Served, conversation: &Conversation) -> ApiResult<Self> {
-        let (messages, begun) = match conversation.messages.as_slice() {
-            [before @ .., last] if last.role == Role::Assistant && last.tool_calls.is_empty() => (before, Some(last)),
-            messages => (messages, None),
-        };
+        let (messages, begun) = conversation.answered_and_begun();
         let ids = in_known_form(served, conversation, messages, |input| served.backend.chat_prompt(input))?;
         let tail = &ids[ids.len().saturating_sub(TAIL_TOKENS)..];
         let tail: Vec<u8> = tail.iter().filter_map(|id| served.backend.token_bytes(*id)).flatten().collect();

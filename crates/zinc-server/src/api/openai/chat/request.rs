@@ -72,6 +72,10 @@ pub struct ChatFields {
     #[serde(default)]
     thinking_budget_tokens: Option<Whole>,
     #[serde(default)]
+    continue_final_message: Option<bool>,
+    #[serde(default)]
+    add_generation_prompt: Option<bool>,
+    #[serde(default)]
     chat_template_kwargs: Option<Map<String, Value>>,
     #[serde(default)]
     timings_per_token: Option<bool>,
@@ -307,7 +311,7 @@ impl ChatFields {
                 Some(most.count().ok_or_else(refuse)?)
             }
         };
-        Ok(Conversation {
+        let conversation = Conversation {
             tools,
             tool_choice,
             parallel_tool_calls: self.parallel_tool_calls.unwrap_or(true),
@@ -315,8 +319,20 @@ impl ChatFields {
             variables,
             // Calls have to be told apart from the content wherever thoughts are.
             parsed: format != ReasoningFormat::None || offers_tools,
+            continues_last: self.continue_final_message.unwrap_or(true),
             ..Conversation::new(messages)
-        })
+        };
+        let continues = conversation.answered_and_begun().1.is_some();
+        if self.continue_final_message == Some(true) && !continues {
+            let message =
+                "the last message is not an assistant's without calls of tools, which an answer could continue";
+            return Err(ApiError::invalid("continue_final_message", message));
+        }
+        if self.add_generation_prompt == Some(false) && !continues {
+            // Every answer begins as the template has it.
+            ignored.add("add_generation_prompt");
+        }
+        Ok(conversation)
     }
 }
 
