@@ -13,6 +13,7 @@ mod matrix;
 mod messages;
 mod named;
 mod ollama;
+mod open_webui;
 mod qwen3_5;
 mod reports;
 mod responses;
