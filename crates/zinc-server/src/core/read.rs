@@ -441,12 +441,17 @@ impl Reader {
             prompt = usage.prompt_tokens,
             cached = usage.cached_tokens,
             tokens = usage.completion_tokens,
-            prompt_ms = timings.prompt_ms,
-            per_second = timings.predicted_per_second,
+            prompt_ms = in_tenths(timings.prompt_ms),
+            per_second = in_tenths(timings.predicted_per_second),
             ms,
             "answered"
         );
     }
+}
+
+/// A figure as the log has it, rounded to tenths.
+fn in_tenths(figure: f64) -> f64 {
+    (figure * 10.0).round() / 10.0
 }
 
 #[cfg(test)]

@@ -72,6 +72,9 @@ fn what_is_wrong_is_said_in_a_text() {
 fn clients_find_what_they_ask_before() {
     let server = server();
     assert_eq!(server.get("/").text(), "Ollama is running");
+    let accept = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    let page = server.send("GET", "/", &accept, b"").reply();
+    assert!(page.text().starts_with("zinc is running."), "{}", page.text());
     assert_eq!(server.send("HEAD", "/", &[], b"").head().0, 200);
     let version = server.get("/api/version").json();
     assert!(version["version"].as_str().unwrap().split('.').all(|part| part.parse::<u32>().is_ok()), "{version}");

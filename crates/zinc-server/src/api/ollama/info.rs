@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State as Shared;
+use axum::http::{HeaderMap, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -19,6 +20,9 @@ const API_VERSION: &str = "0.21.0";
 
 /// `GET /` of ollama, which clients look for a server with.
 pub const RUNNING: &str = "Ollama is running";
+
+/// `GET /` for a browser, whose user may expect a page.
+const FOR_BROWSERS: &str = "zinc is running. It has no page of its own: give a client, such as an editor or Open WebUI, this address with /v1.\n";
 
 /// The version of the API.
 #[derive(Debug, Serialize)]
@@ -201,9 +205,14 @@ pub async fn show(Shared(state): Shared<Arc<State>>, fields: Fields<ShowFields>)
     }))
 }
 
-/// `GET /` and `HEAD /`.
-pub async fn root() -> &'static str {
-    RUNNING
+/// `GET /` and `HEAD /`. ollama's clients look for its words; whoever looks by a browser is told what to do.
+pub async fn root(headers: HeaderMap) -> &'static str {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    if accepted.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with("text/html")) {
+        FOR_BROWSERS
+    } else {
+        RUNNING
+    }
 }
 
 #[cfg(test)]
