@@ -45,14 +45,24 @@ def fails(error, call):
 
 def wait_until_free():
     """Waits until no lane of the server is taken. The answer to "endless" keeps its lane until its client leaves."""
+    wait_for_lanes(lambda taken: not any(taken), "a lane is still taken")
+
+
+def wait_until_taken():
+    """Waits until a lane of the server is taken."""
+    wait_for_lanes(any, "no lane is taken")
+
+
+def wait_for_lanes(is_so, otherwise):
+    """Waits until `is_so` of a list that says of each lane of the server whether it is taken. Fails with `otherwise`."""
     request = urllib.request.Request(f"{URL}/slots", headers={"Authorization": f"Bearer {KEY}"})
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
-            if not any(lane["is_processing"] for lane in json.load(reply)):
+            if is_so([lane["is_processing"] for lane in json.load(reply)]):
                 return
         time.sleep(0.02)
-    raise AssertionError(f"a lane is still taken {PATIENCE_S} s after its client has left")
+    raise AssertionError(f"{otherwise} after {PATIENCE_S} s")
 
 
 def run(library, checks):
