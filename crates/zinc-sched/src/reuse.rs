@@ -48,6 +48,11 @@ pub(crate) fn settle(
 ) -> bool {
     if did == Did::Failed {
         checkpoints.distrust(sequence.age);
+        // The keys and values that the sequence had are forgotten. With them go all checkpoints behind them, among them the one that it began with, which may be what is broken.
+        checkpoints.retain(|place| match place {
+            CheckpointPlace::Page(content) => pages.is_some_and(|pages| pages.knows(content)),
+            CheckpointPlace::Lane { lane: own, .. } => own != lane,
+        });
     }
     let Some(StateCopy { slot, position, .. }) = sequence.copy_behind(step) else { return false };
     let place = match (pages, &sequence.holding) {

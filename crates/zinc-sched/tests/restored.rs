@@ -185,6 +185,28 @@ fn the_states_of_a_broken_sequence_are_forgotten() {
     }
 }
 
+/// A sequence that fails may have begun with a broken checkpoint: it is forgotten at once, and its slot is free for others.
+#[test]
+fn the_checkpoint_that_a_broken_sequence_began_with_is_forgotten() {
+    for pages in [None, Some(256)] {
+        // A prompt of 32 tokens takes four steps, the last of which samples, and has one checkpoint, at 16; behind that it takes two: steps 8 and 9 here.
+        let prompt = |first: u32| (first..first + 32).collect::<Vec<u32>>();
+        let (kept, broken, other) = (prompt(0), prompt(100), prompt(200));
+        let mut fake = FakeOptions { faults: vec![Fault::NonFinite { step: 9 }], ..recurrent(3, 2, pages) };
+        fake.limits.checkpoints = Some(CheckpointLimits { slots: 2, page: PAGE, spacing: 64 * PAGE });
+        let (mut engine, _) = engine(depth(1), fake);
+        assert_eq!([&kept, &broken].map(|prompt| ask(&mut engine, prompt, 1)), [0, 0]);
+        let error = support::run(&mut engine, &request(&broken, 1)).unwrap_err();
+        assert!(matches!(error, Error::NonFinite { .. }), "{error}");
+        let counts = engine.counts();
+        assert_eq!((counts.checkpoints_kept, counts.checkpoints_restored), (2, 1));
+        // Of the two slots one is free now, and the checkpoint in the other one, which was used longer ago, stays.
+        assert_eq!(ask(&mut engine, &other, 1), 0);
+        assert_eq!(ask(&mut engine, &kept, 1), 16, "pages {pages:?}");
+        assert_eq!(ask(&mut engine, &broken, 1), 0, "pages {pages:?}");
+    }
+}
+
 /// With a model all checkpoints are gone; those of the one in its place are its own. A copy that is not queued is a failure of the model.
 #[test]
 fn a_lost_device_has_no_checkpoints() {
