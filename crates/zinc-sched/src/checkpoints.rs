@@ -30,6 +30,8 @@ enum Slot {
     Free,
     /// A copy that was asked for. Whether it is of use is not known yet.
     Claimed,
+    /// No memory, so that nobody can claim it.
+    Withdrawn,
     /// A checkpoint.
     Kept {
         place: CheckpointPlace,
@@ -78,7 +80,7 @@ impl CheckpointBook {
     fn kept(&self) -> impl Iterator<Item = (u32, CheckpointPlace)> {
         (0..).zip(&self.slots).filter_map(|(slot, own)| match own {
             Slot::Kept { place, .. } => Some((slot, *place)),
-            Slot::Free | Slot::Claimed => None,
+            Slot::Free | Slot::Claimed | Slot::Withdrawn => None,
         })
     }
 
@@ -95,7 +97,7 @@ impl CheckpointBook {
     }
 
     /// A slot for another checkpoint: that of the one at `superseded`, if there is one; else a free one, or that of the checkpoint which was taken or restored longest ago.
-    /// What it held is forgotten. `None` if all slots are claimed, or kept for good.
+    /// What it held is forgotten. `None` if all slots are claimed, withdrawn or kept for good.
     pub fn claim(&mut self, superseded: Option<CheckpointPlace>) -> Option<u32> {
         if let Some(slot) = superseded.and_then(|place| self.find(place)) {
             self.slots[slot as usize] = Slot::Claimed;
@@ -103,7 +105,7 @@ impl CheckpointBook {
         }
         let age = |own: &Slot| match own {
             Slot::Free => Some(0),
-            Slot::Kept { used_at: FOR_GOOD, .. } | Slot::Claimed => None,
+            Slot::Kept { used_at: FOR_GOOD, .. } | Slot::Claimed | Slot::Withdrawn => None,
             Slot::Kept { used_at, .. } => Some(*used_at),
         };
         let oldest = (0..).zip(&self.slots).filter_map(|(slot, own)| Some((age(own)?, slot))).min();
@@ -151,6 +153,17 @@ impl CheckpointBook {
         let own = &mut self.slots[slot as usize];
         assert_eq!(*own, Slot::Claimed, "slot {slot} is given back");
         *own = Slot::Free;
+    }
+
+    /// Notes that the model has no memory for a claimed slot. It is not claimed again, and neither is any that was not claimed so far.
+    ///
+    /// # Panics
+    /// If the slot is not claimed.
+    pub fn withdraw(&mut self, slot: u32) {
+        self.release(slot);
+        self.slots[slot as usize] = Slot::Withdrawn;
+        // Slots are first claimed in order, so that those behind have no memory yet.
+        self.most = self.slots.len() as u32;
     }
 
     /// Forgets the checkpoints that are not at such places.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::clock::{Clock, ManualClock, nanoseconds};
 use crate::control::Guide;
 use crate::model::{
-    Gate, HostChoice, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, Step, StepModel, Ticket,
+    Gate, HostChoice, Kept, LastToken, ModelCounters, ModelLimits, SequenceId, SequenceStart, Step, StepModel, Ticket,
 };
 use crate::speculation::ResumeCost;
 use crate::step::{DeviceFinish, GpuSpan, LaneOutput, StepKind, StepOutput, StepStatus, StepTiming, TokenRun};
@@ -526,16 +526,19 @@ impl StepModel for FakeModel {
         Ok(StepOutput { lanes: outputs, timing })
     }
 
-    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<(), FakeError> {
+    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<Kept<FakeError>, FakeError> {
         self.assert_usable("keep");
         let copy = self.copies;
         self.copies += 1;
         if self.has(Fault::Keep { copy }) {
             return self.fail(FakeError::NotKept { copy });
         }
+        if self.has(Fault::NoMemory { copy }) {
+            return Ok(Kept::NoMemory(FakeError::NoMemory { copy }));
+        }
         self.queue_copy(sequence, slot);
         self.probe.note(Call::Keep { slot });
-        Ok(())
+        Ok(Kept::Queued)
     }
 
     fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<(), FakeError> {

@@ -137,7 +137,7 @@ pub use error::{Error, ModelCall, Result};
 pub use handle::{EngineHandle, Event, Generation, RequestId};
 pub use kv::KvCache;
 pub use model::{
-    CheckpointLimits, Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId,
+    CheckpointLimits, Gate, GrownPage, HostChoice, Kept, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId,
     SequenceStart, SpeculativeDecoding, Step, StepLane, StepModel, Ticket,
 };
 pub use occupancy::Occupancy;

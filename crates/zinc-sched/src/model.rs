@@ -124,11 +124,11 @@ pub trait StepModel {
     /// sequence has ended before the last of these steps, the copy is of no use. No step of it is begun. For models with [`ModelLimits::checkpoints`].
     ///
     /// # Errors
-    /// [`Self::Error`], if the device does not take the copy.
+    /// [`Self::Error`], if the device does not take the copy. That there is no memory for it is no error, but [`Kept::NoMemory`].
     ///
     /// # Panics
     /// By default, since the model has no recurrent state.
-    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<(), Self::Error> {
+    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<Kept<Self::Error>, Self::Error> {
         panic!("{sequence:?} kept in slot {slot} by a model without a recurrent state");
     }
 
@@ -181,6 +181,15 @@ impl CheckpointLimits {
     pub const SLOTS: u32 = 16;
     /// [`spacing`](Self::spacing) by default.
     pub const SPACING: u32 = 2048;
+}
+
+/// What came of asking a model to keep a recurrent state ([`StepModel::keep`]). `E` is the model's error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept<E> {
+    /// A copy is queued.
+    Queued,
+    /// There is no copy, since there is no memory for the slot, for this reason. The model can be used further, and so can the slots that have memory.
+    NoMemory(E),
 }
 
 /// The pages of a KV cache.

@@ -4,7 +4,7 @@
 use crate::checkpoints::{CheckpointBook, CheckpointPlace};
 use crate::engine::Engine;
 use crate::error::{Error, ModelCall, Result};
-use crate::model::StepModel;
+use crate::model::{Kept, StepModel};
 use crate::pages::{Holding, PageBook, PageContent};
 use crate::plan::PlannedStep;
 use crate::resolve::Resolved;
@@ -118,9 +118,10 @@ impl<M: StepModel> Engine<M> {
         }
     }
 
-    /// Asks for copies of the states behind the step that was submitted last, for those of its sequences of which a checkpoint is taken there, as far as there are slots.
+    /// Asks for copies of the states behind the step that was submitted last, for those of its sequences of which a checkpoint is taken there, as far as there are slots
+    /// and memory for them.
     pub(crate) fn keep_states(&mut self) -> Result<()> {
-        let Self { model, window, lanes, book: pages, checkpoints, .. } = self;
+        let Self { model, window, lanes, book: pages, checkpoints, counts, .. } = self;
         let (Some(checkpoints), Some(step)) = (checkpoints, window.newest()) else { return Ok(()) };
         for (opened, planned) in &step.lanes {
             let mut running = lanes.iter_mut().filter_map(|lane| lane.running.as_mut());
@@ -133,10 +134,23 @@ impl<M: StepModel> Engine<M> {
                 });
             }
             let superseded = sequence.last_sampled.filter(|_| sequence.checkpoints.is_behind_prompt(position));
-            let Some(slot) = checkpoints.claim(superseded) else { continue };
             let step = planned.index;
-            model.keep(*opened, slot).map_err(|source| Error::model(ModelCall::Keep { step }, source))?;
-            sequence.copies.push_back(StateCopy { step, slot, position });
+            while let Some(slot) = checkpoints.claim(superseded) {
+                match model.keep(*opened, slot).map_err(|source| Error::model(ModelCall::Keep { step }, source))? {
+                    Kept::Queued => {
+                        sequence.copies.push_back(StateCopy { step, slot, position });
+                        break;
+                    }
+                    Kept::NoMemory(reason) => {
+                        // An older checkpoint may make room for this one.
+                        checkpoints.withdraw(slot);
+                        if counts.checkpoints_without_memory == 0 {
+                            tracing::warn!(%reason, "fewer checkpoints of recurrent states are kept than were asked for, since the memory for one more is lacking");
+                        }
+                        counts.checkpoints_without_memory += 1;
+                    }
+                }
+            }
         }
         Ok(())
     }

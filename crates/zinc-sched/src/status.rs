@@ -24,6 +24,8 @@ pub struct EngineCounts {
     pub checkpoints_kept: u64,
     /// How often a sequence began with a checkpoint, instead of computing all of its prompt.
     pub checkpoints_restored: u64,
+    /// How often there was no memory for one more checkpoint, so that an earlier one made room for it or none was kept.
+    pub checkpoints_without_memory: u64,
     /// The steps with drafts of sequences that have ended.
     pub speculation: SpeculationStats,
     /// The step that was waited for last.
@@ -118,6 +120,7 @@ pub(crate) struct Board {
     preemptions: AtomicU64,
     checkpoints_kept: AtomicU64,
     checkpoints_restored: AtomicU64,
+    checkpoints_without_memory: AtomicU64,
     /// Steps with drafts, the tokens that they sampled, and the drafts.
     speculation: [AtomicU64; 3],
     /// Pages used, free and cached; all 0 if the cache has none.
@@ -192,6 +195,7 @@ impl Board {
         self.preemptions.store(preemptions, Relaxed);
         self.checkpoints_kept.store(counts.checkpoints_kept, Relaxed);
         self.checkpoints_restored.store(counts.checkpoints_restored, Relaxed);
+        self.checkpoints_without_memory.store(counts.checkpoints_without_memory, Relaxed);
         let SpeculationStats { steps, tokens, drafts } = counts.speculation;
         for (place, count) in self.speculation.iter().zip([steps, tokens, drafts]) {
             place.store(count, Relaxed);
@@ -224,6 +228,7 @@ impl Board {
             preemptions: self.preemptions.load(Relaxed),
             checkpoints_kept: self.checkpoints_kept.load(Relaxed),
             checkpoints_restored: self.checkpoints_restored.load(Relaxed),
+            checkpoints_without_memory: self.checkpoints_without_memory.load(Relaxed),
             last_step,
             sampling_rows: self.sampling_rows.read(),
             feeding_rows: self.feeding_rows.read(),
@@ -255,6 +260,7 @@ mod tests {
                 preemptions: 4,
                 checkpoints_kept: 5,
                 checkpoints_restored: 6,
+                checkpoints_without_memory: 13,
                 speculation: SpeculationStats { steps: 10, tokens: 11, drafts: 12 },
                 last_step,
                 ..Default::default()

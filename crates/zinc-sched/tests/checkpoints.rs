@@ -36,6 +36,10 @@ enum Op {
     Release {
         claimed: usize,
     },
+    /// The model has no memory for a claimed slot.
+    Withdraw {
+        claimed: usize,
+    },
     Restore {
         place: usize,
     },
@@ -58,6 +62,7 @@ fn history() -> impl Strategy<Value = (u32, Vec<Op>)> {
         6 => prop::option::weighted(0.3, place.clone()).prop_map(|superseded| Op::Claim { superseded }),
         6 => (0_usize..8, place.clone(), 0..TAKERS).prop_map(|(claimed, place, taker)| Op::Keep { claimed, place, taker }),
         1 => (0_usize..8).prop_map(|claimed| Op::Release { claimed }),
+        1 => (0_usize..8).prop_map(|claimed| Op::Withdraw { claimed }),
         4 => place.prop_map(|place| Op::Restore { place }),
         1 => (0..LANES, 0..POSITIONS).prop_map(|(lane, valid)| Op::CutLane { lane, valid }),
         1 => (0_u32..3).prop_map(|remainder| Op::ForgetPages { remainder }),
@@ -92,6 +97,8 @@ fn hold((slots, ops): (u32, Vec<Op>)) -> Result<(), TestCaseError> {
     let mut book = CheckpointBook::new(slots);
     // The one that was used last comes last.
     let (mut kept, mut claimed): (Vec<Kept>, Vec<u32>) = (Vec::new(), Vec::new());
+    // How many slots there are that can be used, those that were withdrawn, and how many were claimed ever.
+    let (mut usable, mut withdrawn, mut ever) = (slots as usize, Vec::new(), 0);
     for op in ops {
         match op {
             Op::Claim { superseded } => {
@@ -102,14 +109,17 @@ fn hold((slots, ops): (u32, Vec<Op>)) -> Result<(), TestCaseError> {
                     claimed.extend(slot);
                     continue;
                 }
-                let free = (kept.len() + claimed.len()) < slots as usize;
+                let free = (kept.len() + claimed.len()) < usable;
                 match slot {
-                    None => prop_assert_eq!(claimed.len(), slots as usize),
+                    None => prop_assert_eq!(claimed.len(), usable),
                     Some(slot) if free => prop_assert!(kept.iter().all(|own| own.slot != slot)),
                     Some(slot) => prop_assert_eq!(kept.remove(0).slot, slot),
                 }
-                prop_assert!(slot.is_none_or(|slot| slot < slots && !claimed.contains(&slot)));
+                prop_assert!(
+                    slot.is_none_or(|slot| slot < slots && ![&claimed[..], &withdrawn].concat().contains(&slot))
+                );
                 claimed.extend(slot);
+                ever = ever.max(slot.map_or(0, |slot| slot as usize + 1));
             }
             Op::Keep { claimed: which, place, taker } if !claimed.is_empty() => {
                 let (slot, place) = (claimed.remove(which % claimed.len()), places[place % places.len()]);
@@ -119,6 +129,12 @@ fn hold((slots, ops): (u32, Vec<Op>)) -> Result<(), TestCaseError> {
             }
             Op::Release { claimed: which } if !claimed.is_empty() => {
                 book.release(claimed.remove(which % claimed.len()));
+            }
+            Op::Withdraw { claimed: which } if !claimed.is_empty() => {
+                let slot = claimed.remove(which % claimed.len());
+                book.withdraw(slot);
+                withdrawn.push(slot);
+                usable = ever - withdrawn.len();
             }
             Op::Restore { place } if !kept.is_empty() => {
                 let own = kept.remove(place % kept.len());
@@ -146,7 +162,7 @@ fn hold((slots, ops): (u32, Vec<Op>)) -> Result<(), TestCaseError> {
                 book.distrust(taker);
                 kept.retain(|own| own.taker != taker);
             }
-            Op::Keep { .. } | Op::Release { .. } | Op::Restore { .. } => {}
+            Op::Keep { .. } | Op::Release { .. } | Op::Withdraw { .. } | Op::Restore { .. } => {}
         }
         for place in &places {
             let own = kept.iter().find(|own| own.place == *place);

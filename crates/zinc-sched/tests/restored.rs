@@ -207,6 +207,32 @@ fn the_checkpoint_that_a_broken_sequence_began_with_is_forgotten() {
     }
 }
 
+/// A checkpoint for which there is no memory takes the place of an earlier one, or is left out where no slot has memory. Requests are answered all the same.
+#[test]
+fn checkpoints_without_memory_are_left_out() {
+    for pages in [None, Some(256)] {
+        for have_memory in 0..4 {
+            let text: Vec<u32> = (0..75).collect();
+            // The first copy into a slot without memory is refused. No other such slot is asked for.
+            let faults = vec![Fault::NoMemory { copy: have_memory }];
+            let (mut engine, probe) = engine(depth(1), FakeOptions { faults, ..recurrent(2, 8, pages) });
+            assert_eq!(ask(&mut engine, &text, 2), 0);
+            let counts = engine.counts();
+            assert_eq!(counts.checkpoints_without_memory, 1, "{have_memory} slots, pages {pages:?}");
+            // Checkpoints are at 16, 32, 48, 56 and 64, of which the last ones are kept.
+            let kept = if have_memory > 0 { 5 } else { 0 };
+            assert_eq!((copies(&probe), counts.checkpoints_kept), (kept, kept as u64));
+            let slots = probe.calls().into_iter().filter_map(|call| match call {
+                Call::Keep { slot } => Some(u64::from(slot)),
+                _ => None,
+            });
+            assert!(slots.max().is_none_or(|slot| slot < have_memory), "a slot beside {have_memory}");
+            assert_eq!(ask(&mut engine, &text, 2), if have_memory > 0 { 64 } else { 0 });
+            assert_eq!(engine.counts().checkpoints_without_memory, 1);
+        }
+    }
+}
+
 /// With a model all checkpoints are gone; those of the one in its place are its own. A copy that is not queued is a failure of the model.
 #[test]
 fn a_lost_device_has_no_checkpoints() {

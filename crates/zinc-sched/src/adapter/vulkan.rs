@@ -37,7 +37,7 @@ use super::lanes::{Lanes, device_number};
 use super::sampling::log_probabilities;
 use crate::control::Guide;
 use crate::model::{
-    Gate, GrownPage, HostChoice, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId, SequenceStart,
+    Gate, GrownPage, HostChoice, Kept, LastToken, ModelCounters, ModelLimits, PagePool, SequenceId, SequenceStart,
     SpeculativeDecoding, Step, StepLane, StepModel, Ticket,
 };
 use crate::request::Tracing;
@@ -507,7 +507,7 @@ impl StepModel for VulkanModel {
         if range == 0 && !self.model.carries() { self.submit(step).map(Some) } else { self.feed_range(step, range) }
     }
 
-    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<()> {
+    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<Kept<Error>> {
         self.keep_state(sequence, slot)
     }
 

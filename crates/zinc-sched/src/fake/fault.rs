@@ -32,6 +32,11 @@ pub enum Fault {
         /// How many copies the model was asked for before it.
         copy: u64,
     },
+    /// There is no memory for a copy of a recurrent state, which is left out.
+    NoMemory {
+        /// How many copies the model was asked for before it.
+        copy: u64,
+    },
     /// The step's logits are not finite, if it samples.
     NonFinite {
         /// How many steps the model has run before it.
@@ -49,7 +54,7 @@ pub enum Fault {
     },
 }
 
-/// The errors of the simulated model, one for each fault.
+/// The errors of the simulated model, one for each fault that has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FakeError {
     /// The error of [`Fault::Open`].
@@ -67,6 +72,12 @@ pub enum FakeError {
     /// The error of [`Fault::Keep`].
     #[error("copy {copy} of a state was not queued")]
     NotKept {
+        /// How many copies the model was asked for before it.
+        copy: u64,
+    },
+    /// The reason that [`Fault::NoMemory`] gives.
+    #[error("there is no memory for copy {copy} of a state")]
+    NoMemory {
         /// How many copies the model was asked for before it.
         copy: u64,
     },

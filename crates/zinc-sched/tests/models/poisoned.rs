@@ -10,7 +10,7 @@ use zinc_model::Error;
 use zinc_model::device::DeviceModel;
 use zinc_sched::adapter::VulkanModel;
 use zinc_sched::{
-    Guide, HostChoice, ModelCounters, ModelLimits, SequenceId, SequenceStart, Step, StepModel, StepOutput, Ticket,
+    Guide, HostChoice, Kept, ModelCounters, ModelLimits, SequenceId, SequenceStart, Step, StepModel, StepOutput, Ticket,
 };
 use zinc_vk::{Access, Buffer, Placement, QueueKind, RecordingBuilder, TimelinePoint};
 
@@ -152,7 +152,7 @@ impl StepModel for Poisoned<'_> {
         self.driven.submit_range(step, range)
     }
 
-    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<(), Error> {
+    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<Kept<Error>, Error> {
         self.driven.keep(sequence, slot)
     }
 

@@ -47,6 +47,9 @@ impl Collector for EngineFigures {
         figure("checkpoints_kept", kept, &ConstCounter::new(counts.checkpoints_kept))?;
         let restored = "How often a request began with a checkpoint, or went on with one after it gave its pages back";
         figure("checkpoints_restored", restored, &ConstCounter::new(counts.checkpoints_restored))?;
+        let refused =
+            "How often there was no memory for one more checkpoint, so that fewer are kept than were asked for";
+        figure("checkpoints_without_memory", refused, &ConstCounter::new(counts.checkpoints_without_memory))?;
         let speculation = counts.speculation;
         let help = "Steps of ended answers that verified what was drafted";
         figure("spec_decode_num_drafts", help, &ConstCounter::new(speculation.steps))?;
@@ -125,6 +128,7 @@ mod tests {
                 preemptions: 9,
                 checkpoints_kept: 11,
                 checkpoints_restored: 12,
+                checkpoints_without_memory: 1,
                 speculation: SpeculationStats { steps: 10, tokens: 25, drafts: 30 },
                 sampling_rows,
                 feeding_rows,
@@ -154,6 +158,7 @@ mod tests {
             "zinc_preemptions_total 9",
             "zinc_checkpoints_kept_total 11",
             "zinc_checkpoints_restored_total 12",
+            "zinc_checkpoints_without_memory_total 1",
             "zinc_spec_decode_num_drafts_total 10",
             "zinc_spec_decode_num_draft_tokens_total 30",
             "zinc_spec_decode_num_accepted_tokens_total 15",

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use zinc_kernels::step::PAGE_POSITIONS;
-use zinc_model::Result;
 use zinc_model::device::{DeviceModel, RecurrentPart};
+use zinc_model::{Error, Result};
 use zinc_vk::{Access, Buffer, Placement, QueueKind, Recording, RecordingBuilder};
 
 use super::{Sync, VulkanModel, VulkanOptions};
-use crate::model::{CheckpointLimits, SequenceId, SequenceStart};
+use crate::model::{CheckpointLimits, Kept, SequenceId, SequenceStart};
 
 /// The memory of the slots, which is made when a slot is first used and kept for later checkpoints.
 #[derive(Debug)]
@@ -62,6 +62,11 @@ impl StateSlots {
     }
 }
 
+/// Whether a buffer was not made because there is no memory for it. Nothing else has failed then.
+fn is_lack_of_memory(error: &Error) -> bool {
+    matches!(error, Error::Device(zinc_vk::Error::OutOfMemory { .. } | zinc_vk::Error::BufferTooLarge { .. }))
+}
+
 /// Bytes of the recurrent state of a lane.
 fn state_bytes(model: &DeviceModel) -> u64 {
     model.recurrent(0).iter().map(|part| part.bytes).sum()
@@ -89,10 +94,15 @@ impl VulkanModel {
     ///
     /// # Panics
     /// If the sequence is not open, or a step of it is begun, or there is no such slot.
-    pub(super) fn keep_state(&mut self, sequence: SequenceId, slot: u32) -> Result<()> {
+    pub(super) fn keep_state(&mut self, sequence: SequenceId, slot: u32) -> Result<Kept<Error>> {
         let is_begun = self.begun.as_ref().is_some_and(|begun| begun.feeds(sequence));
         assert!(!is_begun, "the state of {sequence:?} is kept between the ranges of a step");
-        self.copy_state(self.lanes.lane(sequence), slot, Way::ToSlot)
+        match self.states.provide(slot, &self.model) {
+            Err(reason) if is_lack_of_memory(&reason) => return Ok(Kept::NoMemory(reason)),
+            memory => memory?,
+        };
+        self.copy_state(self.lanes.lane(sequence), slot, Way::ToSlot)?;
+        Ok(Kept::Queued)
     }
 
     /// Panics if a model with a recurrent state is to begin at another position than 0 without a checkpoint, or one without such a state with one.
