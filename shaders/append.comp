@@ -21,6 +21,7 @@ layout(constant_id = 7) const uint ROTATED = 0;    // leading elements of a head
 layout(constant_id = 8) const uint KV_HEADS = 1;   // key and value heads
 layout(constant_id = 9) const float EPSILON = 0.0; // of the normalisation
 layout(constant_id = 10) const uint LANE_PAGES = 0; // that the table of a lane has room for; 0: there are no tables
+layout(constant_id = 11) const uint RING_PAGES = 0; // of a lane; 0: there are no rings
 #include "include/cache_rows.glsl"
 #include "include/heads.glsl"
 
@@ -43,7 +44,7 @@ layout(push_constant, scalar) uniform Push {
 void main() {
     bool live = row_is_live(push.state);
     uint position = row_position(push.state);
-    uint64_t table = page_table(push.state, row_lane(push.state));
+    LanePages pages = pages_of_lane(push.state, row_lane(push.state));
     uint item = flat_subgroup(); // key and value heads first, then queries
     if (!live || item >= KV_HEADS + push.query_heads) return;
     vec2 pairs[OWN_PAIRS];
@@ -53,7 +54,7 @@ void main() {
         load_pairs(of_row(push.v, push.v_stride) + head, value);
         prepare_head(of_row(push.k, push.k_stride) + head, push.k_norm, push.rotation, position, pairs);
         make_finite(pairs, value);
-        uint page = page_of(table, position);
+        uint page = page_of(pages, position);
         uint64_t key_row = cache_row(cache_of_head(push.key_cache, KEY_FORMAT, item), KEY_FORMAT, page, position);
         store_entry(key_row, cache_row(cache_of_head(push.value_cache, VALUE_FORMAT, item), VALUE_FORMAT, page, position), pairs, value);
         return;

@@ -31,6 +31,7 @@ layout(constant_id = 12) const uint GROUPS = 1;     // workgroups that share a k
 layout(constant_id = 13) const uint LANE_PAGES = 0; // that the table of a lane has room for; 0: there are no tables
 layout(constant_id = 14) const uint WINDOW = 0;     // the keys that a row attends to; 0: all
 layout(constant_id = 15) const uint SINKS = 0;      // 1: heads have sinks
+layout(constant_id = 16) const uint RING_PAGES = 0; // of a lane; 0: there are no rings
 #include "include/cache_rows.glsl"
 #include "include/window.glsl"
 #include "include/heads.glsl"
@@ -73,7 +74,7 @@ void main() {
     // A step that has room for one row has the first of its lane.
     uint position = row_position(push.state), offset = gl_NumWorkGroups.z == 1 ? 0 : row_offset(push.state);
     uint first_position = position - offset; // of the lane's first row
-    uint64_t table = page_table(push.state, row_lane(push.state));
+    LanePages pages = pages_of_lane(push.state, row_lane(push.state));
     if (!live) return;
     uint tiles = position / TILE + 1; // the row's own entry counts
     uint start_tile = first_attended(position) / TILE, first_turn = start_tile / SUBGROUPS;
@@ -92,7 +93,7 @@ void main() {
     if (WINDOW != 0 && own_first_tile < start_tile) own_first_tile += stride;
     uint tile = own_first_tile;
     if (tile < tiles) {
-        look_up(tile, table);
+        look_up(tile, pages);
         load_tile(tile, position, key_cache, value_cache);
     }
     load_first_sink();
@@ -103,7 +104,7 @@ void main() {
     for (uint item = gl_SubgroupID; item < HEADS + own.y; item += SUBGROUPS) {
         uint at = own.x + item - HEADS;
         if (item < HEADS) prepare_query(item, position);
-        else append_entry(row_index() - offset + (at - first_position), at, table);
+        else append_entry(row_index() - offset + (at - first_position), at, pages);
     }
     memoryBarrierBuffer();
     barrier();
@@ -113,7 +114,7 @@ void main() {
     for (; tile < tiles; tile += stride) {
         // What was loaded ahead lacks the positions of the step's rows.
         if (tile != own_first_tile || tile >= first_position / TILE) load_tile(tile, position, key_cache, value_cache);
-        look_up(min(tile + stride, tiles - 1), table);
+        look_up(min(tile + stride, tiles - 1), pages);
         take_tile(tile, position);
     }
     store_share(0, gl_SubgroupID);

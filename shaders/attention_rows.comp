@@ -20,6 +20,7 @@ layout(constant_id = 8) const uint SHARES = 1;      // of a split: subgroups in 
 layout(constant_id = 9) const uint LANE_PAGES = 0;  // that the table of a lane has room for; 0: there are no tables
 layout(constant_id = 10) const uint WINDOW = 0;     // the keys that a row attends to; 0: all
 layout(constant_id = 11) const uint SINKS = 0;      // 1: heads have sinks
+layout(constant_id = 12) const uint RING_PAGES = 0; // of a lane; 0: there are no rings
 #include "include/cache_rows.glsl"
 #include "include/window.glsl"
 
@@ -52,7 +53,7 @@ void main() {
     if (row >= min(row_count(push.state), push.rows)) return;
     uint position = load_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 8);
     uint lane = gl_SubgroupInvocationID, kv_head = group / GROUPS;
-    uint64_t table = page_table(push.state, load_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 12));
+    LanePages pages = pages_of_lane(push.state, load_u32(push.state, ROWS_OFFSET + row * ROW_BYTES + 12));
     uint64_t key_cache = cache_of_head(push.key_cache, KEY_FORMAT, kv_head);
     uint64_t value_cache = cache_of_head(push.value_cache, VALUE_FORMAT, kv_head);
     uint64_t q = push.q + uint64_t(row * push.q_stride), y = push.y + uint64_t(row * push.y_stride);
@@ -74,10 +75,10 @@ void main() {
             uint own_first_tile = first_tile + share;
             if (WINDOW != 0 && own_first_tile < start_tile) own_first_tile += splits * SHARES;
             begin_share();
-            look_up(WINDOW == 0 ? own_first_tile : min(own_first_tile, tiles - 1), table);
+            look_up(WINDOW == 0 ? own_first_tile : min(own_first_tile, tiles - 1), pages);
             for (uint tile = own_first_tile; tile < tiles; tile += splits * SHARES) {
                 load_tile(tile, position, key_cache, value_cache);
-                look_up(min(tile + splits * SHARES, tiles - 1), table);
+                look_up(min(tile + splits * SHARES, tiles - 1), pages);
                 take_tile(tile, position);
             }
             store_share(set, share);

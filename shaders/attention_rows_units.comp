@@ -20,6 +20,7 @@ layout(constant_id = 5) const float QUERY_SCALE = 1.0;  // log2(e) / sqrt(HEAD_S
 layout(constant_id = 6) const uint LANE_PAGES = 0;      // that the table of a lane has room for; 0: there are no tables
 layout(constant_id = 7) const uint WINDOW = 0;          // the keys that a row attends to; 0: all
 layout(constant_id = 8) const uint SINKS = 0;           // 1: heads have sinks
+layout(constant_id = 9) const uint RING_PAGES = 0;      // of a lane; 0: there are no rings
 #include "include/cache_rows.glsl"
 #include "include/window.glsl"
 
@@ -43,9 +44,9 @@ const uint PAIRS = FRAGMENTS * 16;        // of a workgroup
 const uint FRAGMENT_LANES = SHARERS * TEAM; // that have a fragment
 
 // The rows of the block that are of the present lane: the first and the one behind the last, and their positions; the tile of the first key that any of them
-// attends to; and the lane's table.
+// attends to; and where the lane's pages are found.
 uint first_row, end_row, first_position, last_position, first_tile;
-uint64_t table;
+LanePages pages;
 
 // Turns to the lane of the row before `end`, the last of its rows in the block: to those from row `first` on, which in a model of one lane are all rows of the
 // block. Begins to load its first tile.
@@ -56,11 +57,11 @@ void turn_to_lane(uint first, uint end, uint64_t key_cache, uint64_t value_cache
     end_row = end;
     last_position = load_uniform_u32(push.state, row + 8);
     first_position = last_position + 1 - rows;
-    table = page_table(push.state, load_uniform_u32(push.state, row + 12));
+    pages = pages_of_lane(push.state, load_uniform_u32(push.state, row + 12));
     first_tile = first_attended(first_position) / TILE;
-    look_up(first_tile, table);
+    look_up(first_tile, pages);
     load_tile(first_tile, last_position, key_cache, value_cache);
-    look_up(min(first_tile + 1, last_position / TILE), table);
+    look_up(min(first_tile + 1, last_position / TILE), pages);
 }
 
 // Bytes from the beginning of queries or results, [query_heads, HEAD_SIZE] f32 of each row with `stride` bytes between rows, to the head of a pair.
@@ -136,7 +137,7 @@ void main() {
             stage_tile();
             barrier();
             load_tile(min(tile + 1, tiles - 1), last_position, key_cache, value_cache);
-            look_up(min(tile + 2, tiles - 1), table);
+            look_up(min(tile + 2, tiles - 1), pages);
             take_tile(tile * TILE, positions, tile * TILE < first_attended(last_position) || (tile + 1) * TILE > first_position + 1);
             if ((tile + 1) * TILE % SPLIT == 0 || tile + 1 == tiles) {
                 join(first_pair, pairs, tile * TILE / SPLIT == first_tile * TILE / SPLIT, tile + 1 == tiles);

@@ -31,6 +31,7 @@ layout(constant_id = 12) const uint LANE_PAGES = 0;    // that the table of a la
 layout(constant_id = 13) const uint WINDOW = 0;        // the keys that a row attends to; 0: all
 layout(constant_id = 14) const uint SINKS = 0;         // 1: heads have sinks
 layout(constant_id = 15) const uint SHARING_ROWS = 0;  // that the step has room for, if they share out the workgroups; 0: each row has its own in z
+layout(constant_id = 16) const uint RING_PAGES = 0;    // of a lane; 0: there are no rings
 #define KEY_FORMAT CACHE_F16
 #define VALUE_FORMAT CACHE_F16
 #include "include/cache_rows.glsl"
@@ -173,7 +174,7 @@ void main() {
     bool is_only_row = SHARING_ROWS == 0 && gl_NumWorkGroups.z == 1;
     uint position = row_position(push.state), offset = is_only_row ? 0 : row_offset(push.state);
     uint first_position = position - offset; // of the lane's first row
-    uint64_t table = page_table(push.state, row_lane(push.state));
+    LanePages pages = pages_of_lane(push.state, row_lane(push.state));
     if (!live) return;
     uint group = gl_WorkGroupID.y, kv_head = group / GROUPS;
     uint first_key = first_attended(position), start_tile = first_key / TILE, first_split = first_key / SPLIT;
@@ -188,19 +189,19 @@ void main() {
     // The first tile is under way while the queries are prepared, unless it has positions of the step's rows.
     uint first_tile = max((first_split + share) * TILES, start_tile), last_tile = position / TILE;
     bool loaded = first_tile < first_position / TILE;
-    look_up(first_tile, table);
+    look_up(first_tile, pages);
     if (loaded) load_tile(first_tile, position, key_cache, value_cache);
     load_first_sink();
     uvec2 own = own_positions(first_position, position, start_tile * TILE, SPLIT, first_split, share, shares);
     for (uint item = gl_SubgroupID; item < HEADS + own.y; item += SUBGROUPS) {
         uint at = own.x + item - HEADS;
         if (item < HEADS) prepare_query(item, position);
-        else append_entry(row_index() - offset + (at - first_position), at, table);
+        else append_entry(row_index() - offset + (at - first_position), at, pages);
     }
     memoryBarrierBuffer();
     barrier();
     if (!loaded) load_tile(first_tile, position, key_cache, value_cache);
-    look_up(min(tile_after(first_tile, shares), last_tile), table);
+    look_up(min(tile_after(first_tile, shares), last_tile), pages);
     load_queries();
 
     for (uint split = share; split < splits; split += shares) { // counted from the first
@@ -213,7 +214,7 @@ void main() {
             uint next = tile + 1 < end ? tile + 1 : begin + shares * TILES;
             if (next <= last_tile) {
                 load_tile(next, position, key_cache, value_cache);
-                look_up(min(tile_after(next, shares), last_tile), table);
+                look_up(min(tile_after(next, shares), last_tile), pages);
             }
             take_tile(tile * TILE, uvec2(position), tile * TILE < first_key || (tile + 1) * TILE > position + 1);
         }

@@ -99,7 +99,7 @@ void begin_share() {
 
 // The page of the tile that is loaded next. It is looked up while the tile before is worked on, so that no load waits for it.
 uint next_page;
-void look_up(uint tile, uint64_t table) { next_page = page_of(table, tile * TILE); }
+void look_up(uint tile, LanePages pages) { next_page = page_of(pages, tile * TILE); }
 
 // Loads a lane's eights of the keys and values of a tile, whose page was looked up. Beyond the last position that one stands in: its weight there is 0.
 void load_tile(uint tile, uint position, uint64_t key_cache, uint64_t value_cache) {

@@ -79,10 +79,10 @@ void prepare_query_head(uint item, uint position, out vec2 pairs[OWN_PAIRS]) {
     prepare_head(head, push.q_norm, push.rotation, position, pairs);
 }
 
-// Appends the key and the value of the step's row number `row`, by one subgroup. `table` is that of its lane's pages.
-void append_entry(uint row, uint position, uint64_t table) {
+// Appends the key and the value of the step's row number `row`, by one subgroup, where the pages of its lane are `pages`.
+void append_entry(uint row, uint position, LanePages pages) {
     uint kv_head = gl_WorkGroupID.y / GROUPS, head = kv_head * HEAD_SIZE * 4;
-    uint page = page_of(table, position);
+    uint page = page_of(pages, position);
     vec2 key[OWN_PAIRS], value[OWN_PAIRS];
     load_pairs(push.v + uint64_t(row * push.v_stride + head), value);
     prepare_head(push.k + uint64_t(row * push.k_stride + head), push.k_norm, push.rotation, position, key);

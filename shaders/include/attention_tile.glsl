@@ -74,7 +74,7 @@ uvec4 next_keys[PIECES], next_values[PIECES];
 
 // The page of the tile that is loaded next. It is looked up while the tile before is worked on, so that no load waits for it.
 uint next_page;
-void look_up(uint tile, uint64_t table) { next_page = page_of(table, tile * TILE); }
+void look_up(uint tile, LanePages pages) { next_page = page_of(pages, tile * TILE); }
 
 // Loads a tile, whose page was looked up. For keys behind `last`, that one stands in: they are masked, and its values are finite, as all in the cache.
 void load_tile(uint tile, uint last, uint64_t key_cache, uint64_t value_cache) {

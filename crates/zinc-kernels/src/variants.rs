@@ -268,6 +268,7 @@ fn attention(format: CacheFormat) -> Attention {
         key_cache: 0,
         value_cache: 0,
         lane_pages: 0,
+        ring_pages: 0,
         partials: 0,
         counters: 0,
         y: NOWHERE,

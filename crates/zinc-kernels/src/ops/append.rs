@@ -27,6 +27,8 @@ pub struct Append {
     pub value_cache: u64,
     /// Pages that the tables behind the state have room for, for each lane; 0 if there are no tables.
     pub lane_pages: u32,
+    /// Pages of the ring that each lane has instead, where the layer has a window; 0 if there are no rings.
+    pub ring_pages: u32,
     /// How keys are stored.
     pub key_format: CacheFormat,
     /// How values are stored.
@@ -64,6 +66,7 @@ impl Append {
             kv_heads,
             epsilon: norm.epsilon.to_bits(),
             lane_pages: self.lane_pages,
+            ring_pages: self.ring_pages,
         };
         let push = Push {
             state: self.state,

@@ -32,6 +32,8 @@ pub struct Attention {
     pub value_cache: u64,
     /// Pages that the tables behind the state have room for, for each lane; 0 if there are no tables.
     pub lane_pages: u32,
+    /// Pages of the ring that each lane has instead, where the layer has a window; 0 if there are no rings.
+    pub ring_pages: u32,
     /// `[rows]` of [`Heads::partials`] f32.
     pub partials: u64,
     /// `[rows, query_heads]` u32 that are 0, and are left 0.
@@ -67,7 +69,7 @@ impl Attention {
     /// stored. Their result is not rounded.
     #[must_use]
     pub fn in_two(&self) -> (Append, AttentionRows) {
-        let &Self { state, q, k, v, norm, rotation, key_cache, value_cache, lane_pages, y, .. } = self;
+        let &Self { state, q, k, v, norm, rotation, key_cache, value_cache, lane_pages, ring_pages, y, .. } = self;
         let &Self { key_format, value_format, heads, rotated, pairing, context, window, sinks, shape, .. } = self;
         let append = Append {
             state,
@@ -79,6 +81,7 @@ impl Attention {
             key_cache,
             value_cache,
             lane_pages,
+            ring_pages,
             key_format,
             value_format,
             heads,
@@ -92,6 +95,7 @@ impl Attention {
             key_cache,
             value_cache,
             lane_pages,
+            ring_pages,
             y,
             key_format,
             value_format,
@@ -183,6 +187,7 @@ impl Attention {
                     groups,
                     query_scale: self.heads.query_scale().to_bits(),
                     lane_pages: self.lane_pages,
+                    ring_pages: self.ring_pages,
                     window,
                     sinks,
                     sharing_rows,
@@ -206,6 +211,7 @@ impl Attention {
                     epsilon,
                     groups,
                     lane_pages: self.lane_pages,
+                    ring_pages: self.ring_pages,
                     window,
                     sinks,
                 };

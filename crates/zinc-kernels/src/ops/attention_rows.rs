@@ -25,6 +25,8 @@ pub struct AttentionRows {
     pub value_cache: u64,
     /// Pages that the tables behind the state have room for, for each lane; 0 if there are no tables.
     pub lane_pages: u32,
+    /// Pages of the ring that each lane has instead, where the layer has a window; 0 if there are no rings.
+    pub ring_pages: u32,
     /// `[query_heads, head_size]` f32. It holds what is joined of the splits of a context, until all is.
     pub y: Rows,
     /// How keys are stored.
@@ -72,6 +74,7 @@ impl AttentionRows {
             kv_heads,
             query_scale: self.heads.query_scale().to_bits(),
             lane_pages: self.lane_pages,
+            ring_pages: self.ring_pages,
             window: Reach::new(self.context, self.window).window(),
             sinks: u32::from(self.sinks.is_some()),
         };
@@ -114,6 +117,7 @@ impl AttentionRows {
             groups: query_heads / heads / kv_heads,
             shares,
             lane_pages: self.lane_pages,
+            ring_pages: self.ring_pages,
             window: reach.window(),
             sinks: u32::from(self.sinks.is_some()),
         };

@@ -147,6 +147,7 @@ fn check_reference(case: &Case) {
         key_cache: caches[0].address,
         value_cache: caches[1].address,
         lane_pages: pages.room(),
+        ring_pages: pages.ring(),
         key_format: case.keys,
         value_format: case.values,
         heads: attention_case::heads(case),

@@ -109,7 +109,7 @@ pub(crate) type Part = (u32, u32);
 
 /// Which kernels attend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kernels {
+pub(crate) enum Kernels {
     /// `append` and `attention_rows`.
     OfManyRows,
     /// `attention`.
@@ -117,19 +117,29 @@ enum Kernels {
 }
 
 /// Runs steps of lanes, each of which has these rows: in each step the rows of the lanes from one number to another. The operands and the pages are the same
-/// whatever the steps. Returns the outputs: queries, results, keys and values.
-fn run_lanes(kernels: Kernels, case: &Case, parts: &[Part], steps: &[(usize, usize)]) -> Vec<Vec<u8>> {
+/// whatever the steps. The pages of rings are found by their numbers where `ring_pages` is 0. Returns the outputs: queries, results, keys and values.
+fn run_lanes(
+    (kernels, ring_pages): (Kernels, u32),
+    case: &Case,
+    parts: &[Part],
+    steps: &[(usize, usize)],
+) -> Vec<Vec<u8>> {
     let &Case { query_heads, kv_heads, head_size, rotated, pairing, keys, values, .. } = case;
     let (mut random, mut arena) = (Random::new(&format!("{case:?}, {parts:?}")), Arena::new());
     let rows: u32 = parts.iter().map(|(_, rows)| rows).sum();
     let positions = parts.iter().map(|(position, rows)| position + rows).max().unwrap_or(0);
-    // Pages of all lanes in random order.
+    // Pages of all lanes in random order, or in the order of their rings.
     let pages = |(position, rows): &Part| (position + rows).div_ceil(PAGE_POSITIONS);
     let mut numbers: Vec<u32> = (0..parts.iter().map(pages).sum()).collect();
-    let pool = numbers.len() * PAGE_POSITIONS as usize;
+    let pool_pages = if case.ring > 0 { case.ring as usize * parts.len() } else { numbers.len() };
+    let pool = pool_pages * PAGE_POSITIONS as usize;
     let mut tables = vec![0; parts.len() * LANE_PAGES as usize];
-    for (table, part) in tables.chunks_exact_mut(LANE_PAGES as usize).zip(parts) {
-        table[..pages(part) as usize].fill_with(|| numbers.swap_remove(random.below(numbers.len())));
+    for (lane, (table, part)) in (0..).zip(tables.chunks_exact_mut(LANE_PAGES as usize).zip(parts)) {
+        if case.ring > 0 {
+            (0..).zip(table).for_each(|(page, entry)| *entry = lane * case.ring + page % case.ring);
+        } else {
+            table[..pages(part) as usize].fill_with(|| numbers.swap_remove(random.below(numbers.len())));
+        }
     }
     let (query_width, width) = (query_heads * head_size, kv_heads * head_size);
     let mut operand = |arena: &mut Arena, width: usize| {
@@ -162,6 +172,7 @@ fn run_lanes(kernels: Kernels, case: &Case, parts: &[Part], steps: &[(usize, usi
         key_cache,
         value_cache,
         lane_pages: LANE_PAGES,
+        ring_pages,
         partials: arena.scratch(&vec![f32::NAN; room * heads.partials(context) as usize]).address,
         counters: arena.in_out(&vec![0u32; room * query_heads]).address,
         y,
@@ -256,15 +267,16 @@ fn lanes_share_out_workgroups() {
 /// Lanes of one row and of many, whose rows share blocks.
 pub(crate) const SOME_LANES: [Part; 7] = [(0, 5), (0, 1), (0, 40), (300, 3), (0, 2), (63, 1), (0, 60)];
 
-/// The rows of these lanes have the same bits in one step as in a step for each lane.
+/// The rows of these lanes have the same bits in one step as in a step for each lane. There the pages of rings are those of a table.
 pub(crate) fn check_lanes(case: &Case, parts: &[Part]) {
     check_lanes_by(Kernels::OfManyRows, case, parts);
 }
 
-fn check_lanes_by(kernels: Kernels, case: &Case, parts: &[Part]) {
-    let together = run_lanes(kernels, case, parts, &[(0, parts.len())]);
+pub(crate) fn check_lanes_by(kernels: Kernels, case: &Case, parts: &[Part]) {
+    let together = run_lanes((kernels, case.ring), case, parts, &[(0, parts.len())]);
     let alone: Vec<(usize, usize)> = (0..parts.len()).map(|lane| (lane, lane + 1)).collect();
-    for (output, (found, expected)) in together.iter().zip(run_lanes(kernels, case, parts, &alone)).enumerate() {
+    let alone = run_lanes((kernels, 0), case, parts, &alone);
+    for (output, (found, expected)) in together.iter().zip(alone).enumerate() {
         let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
         assert_eq!(differs, None, "{case:?}, {parts:?}: where output {output} differs");
     }

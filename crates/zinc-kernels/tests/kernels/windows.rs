@@ -2,7 +2,7 @@
 
 use crate::append::run;
 use crate::attention::{check, check_rows, fits};
-use crate::attention_rows::{SOME_LANES, check_attention, check_lanes, check_steps};
+use crate::attention_rows::{Kernels, SOME_LANES, check_attention, check_lanes, check_lanes_by, check_steps};
 use crate::matrix;
 use crate::support::arena::values;
 use crate::support::attention_case::{Case, PLAIN, Sinks};
@@ -155,5 +155,39 @@ fn rows_of_several_lanes_in_a_block() {
                 check_lanes(&case, parts);
             }
         }
+    }
+}
+
+/// Each lane has a ring of as few pages as the window and the rows of a step need: against the reference, a row alone to the bit against several, and the kernels for many
+/// rows. Positions before the ring is full, where it begins anew, and several times around; without whole matrices, some of them.
+#[test]
+fn rings_of_the_fewest_pages() {
+    for (turn, (window, ring)) in [(1, 2), (3, 2), (65, 3), (128, 4)].into_iter().enumerate() {
+        let around = 64 * ring as usize;
+        let positions = [0, 60, around - 1, around, 700];
+        for units in [false, true] {
+            let case = Case { window: Some(window), ring, units, splits: 3, sinks: Sinks::Heavy, size: 1.0, ..EQUAL };
+            let is_part = |place: usize| place > 1 && (place + turn).is_multiple_of(2) == units;
+            for (_, position) in (0..).zip(positions).filter(|(place, _)| matrix::is_full() || is_part(*place)) {
+                let case = Case { position, ..case };
+                check(&case);
+                check_rows(&case);
+                check_attention(&case);
+            }
+        }
+    }
+    let case = Case { window: Some(3), ring: 4, units: true, position: 430, sinks: Sinks::Heavy, size: 1.0, ..EQUAL };
+    check_steps(&case, &[(128, 100)]);
+}
+
+/// The rings of several lanes hold what pages with the same numbers hold.
+#[test]
+fn rings_of_several_lanes() {
+    for units in [false, true] {
+        let case = Case { window: Some(64), ring: 3, units, sinks: Sinks::Heavy, size: 1.0, ..EQUAL };
+        for parts in [&SOME_LANES[..], &[(700, 33), (0, 31), (250, 20), (0, 16)]] {
+            check_lanes(&case, parts);
+        }
+        check_lanes_by(Kernels::OfFewRows, &case, &[(700, 1), (0, 1), (250, 1), (191, 1), (192, 1)]);
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Case {
     pub(crate) units: bool,
     /// Whether the lane has pages, in random order among others that are full of NaN; else its positions lie one behind the other.
     pub(crate) paged: bool,
+    /// Pages of the ring that each lane has instead, if any: for the window, and for the rows of a step.
+    pub(crate) ring: u32,
     /// The keys that a row attends to, or all.
     pub(crate) window: Option<u32>,
     pub(crate) sinks: Sinks,
@@ -78,6 +80,7 @@ pub(crate) const PLAIN: Case = Case {
     size: 1.0,
     units: false,
     paged: false,
+    ring: 0,
     window: None,
     sinks: Sinks::None,
 };
@@ -87,7 +90,11 @@ pub(crate) const LANE_PAGES: u32 = 14;
 
 /// The pages of the lane of a case, for so many positions.
 pub(crate) fn pages(random: &mut Random, case: &Case, positions: usize) -> Pages {
-    if case.paged { Pages::scrambled(random, positions, LANE_PAGES) } else { Pages::default() }
+    match case {
+        Case { ring: 1.., .. } => Pages::in_ring(case.ring, positions, LANE_PAGES),
+        Case { paged: true, .. } => Pages::scrambled(random, positions, LANE_PAGES),
+        Case { .. } => Pages::default(),
+    }
 }
 
 pub(crate) fn heads(case: &Case) -> Heads {

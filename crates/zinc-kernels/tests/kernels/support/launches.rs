@@ -229,15 +229,13 @@ fn cache(b: &mut Builder) -> u64 {
 /// A cache that holds what is read of it.
 fn filled_cache(b: &mut Builder) -> u64 {
     let values = b.random.vector((CONTEXT * HEADS.kv_heads * HEAD) as usize, 1.0);
-    let halves: Vec<u16> = values.into_iter().map(|x| f16::from_f32(x).to_bits()).collect();
-    b.arena.input(&halves).address
+    b.arena.input(&values.into_iter().map(f16::from_f32).collect::<Vec<f16>>()).address
 }
 
 fn append(b: &mut Builder) -> Dispatch {
-    let q = b.random.vector((HEADS.query_heads * HEAD) as usize, 1.0);
     Append {
         state: b.state,
-        q: Some(Rows::one(b.arena.in_out(&q).address)),
+        q: Some(Rows::one(b.residual(HEADS.query_heads * HEAD))),
         k: Rows::one(b.vector(HEADS.kv_heads * HEAD)),
         v: Rows::one(b.vector(HEADS.kv_heads * HEAD)),
         norm: Some(HeadNorm { q: b.vector(HEAD), k: b.vector(HEAD), epsilon: 1e-6 }),
@@ -245,6 +243,7 @@ fn append(b: &mut Builder) -> Dispatch {
         key_cache: cache(b),
         value_cache: cache(b),
         lane_pages: 0,
+        ring_pages: 0,
         key_format: CacheFormat::F16,
         value_format: CacheFormat::F16,
         heads: HEADS,
@@ -262,6 +261,7 @@ fn attention_rows(b: &mut Builder, target: &Target) -> Dispatch {
         key_cache: filled_cache(b),
         value_cache: filled_cache(b),
         lane_pages: 0,
+        ring_pages: 0,
         y: Rows::one(b.output(HEADS.query_heads * HEAD)),
         key_format: CacheFormat::F16,
         value_format: CacheFormat::F16,
@@ -285,6 +285,7 @@ fn attention(b: &mut Builder, target: &Target) -> Dispatch {
         key_cache: cache(b),
         value_cache: cache(b),
         lane_pages: 0,
+        ring_pages: 0,
         partials: b.scratch(HEADS.partials(CONTEXT)),
         counters: b.counters(HEADS.query_heads as usize),
         y: Rows::one(b.output(HEADS.query_heads * HEAD)),

@@ -16,6 +16,8 @@ pub(crate) struct Pages {
     pool: u32,
     /// Pages that the table of a lane has room for.
     room: u32,
+    /// Pages of the ring that each lane has; 0 if there are no rings.
+    ring: u32,
 }
 
 impl Pages {
@@ -29,7 +31,24 @@ impl Pages {
         let pool = 2 * count + 3;
         let mut numbers: Vec<u32> = (0..pool).collect();
         let own = (0..count).map(|_| numbers.swap_remove(random.below(numbers.len()))).collect();
-        Self { own, pool, room }
+        Self { own, pool, room, ring: 0 }
+    }
+
+    /// The pages of a ring of so many for so many positions, those of the rings of all lanes being the pool. There are tables for so many pages beside it, of which
+    /// no entry is a page of the ring.
+    pub(crate) fn in_ring(ring: u32, positions: usize, room: u32) -> Self {
+        let count = (positions as u32).div_ceil(PAGE_POSITIONS);
+        Self { own: (0..count).map(|page| LANE * ring + page % ring).collect(), pool: Self::LANES * ring, room, ring }
+    }
+
+    /// Pages of the ring that each lane has; 0 if there are no rings.
+    pub(crate) fn ring(&self) -> u32 {
+        self.ring
+    }
+
+    /// The first position whose row is still there when those of so many have been written.
+    pub(crate) fn first_kept(&self, positions: usize) -> usize {
+        if self.ring == 0 { 0 } else { positions.saturating_sub((self.ring * PAGE_POSITIONS) as usize) }
     }
 
     /// Pages that the table of a lane has room for; 0 if there are no tables.
@@ -46,8 +65,10 @@ impl Pages {
     pub(crate) fn tables(&self) -> Vec<u32> {
         let foreign = (0..self.pool).find(|page| !self.own.contains(page)).unwrap_or(0);
         let mut tables = vec![foreign; (Self::LANES * self.room) as usize];
-        let first = (LANE * self.room) as usize;
-        tables[first..first + self.own.len()].copy_from_slice(&self.own);
+        if self.ring == 0 {
+            let first = (LANE * self.room) as usize;
+            tables[first..first + self.own.len()].copy_from_slice(&self.own);
+        }
         tables
     }
 
