@@ -49,6 +49,7 @@ pub(crate) fn file_options_for(context: ContextSize, types: &CacheTypeArgs, rope
     options.rope = rope;
     options.key_format = format(types.cache_type_k);
     options.value_format = format(types.cache_type_v);
+    options.full_windows = types.swa_full;
     options
 }
 

@@ -16,6 +16,8 @@ use crate::file::FileOptions;
 pub struct Estimate {
     /// The least memory on the device: without drafts, and with prompts fed token by token. Where there is room, steps that feed prompts take more.
     pub memory: MemoryPlan,
+    /// Bytes of a checkpoint of a sequence, in the host's memory; 0 if sequences have no state beside the positions of the cache.
+    pub checkpoint_bytes: u64,
     /// Bytes read and floating-point operations of one token at the end of a full context.
     pub cost: Cost,
     /// Dispatches of one token.
@@ -36,13 +38,15 @@ impl Estimate {
     /// Estimates the memory and the work of an opened model, whose context and cache are as `file` says.
     #[must_use]
     pub fn of_model(model: &Model, file: &FileOptions) -> Self {
-        let cache = file.cache(model.config.n_ctx_train);
+        let options = LoadOptions::new(file.cache(model.config.n_ctx_train)).with_counts(RowCounts::ONE);
+        let options = if file.full_windows { options } else { options.with_rings() };
+        let cache = options.cache;
         let plan = StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Decode, ActFormat::default()));
-        let options = LoadOptions::new(cache).with_counts(RowCounts::new(1, 1));
         let sizes = Sizes { config: &model.config, cache };
         let last = cache.context.saturating_sub(1);
         Self {
             memory: MemoryPlan::new(&model.config, &model.weights, options),
+            checkpoint_bytes: model.config.recurrent_bytes(0) + sizes.window_bytes(),
             cost: plan.ops.iter().map(|op| op.cost(&model.weights, &sizes, last, StepShape::ONE)).sum(),
             dispatches_per_token: plan.ops.len(),
             barriers_per_token: barriers_before(&plan.ops).into_iter().filter(|barrier| *barrier).count(),

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use zinc_kernels::ops::CacheFormat;
 use zinc_model::config::{ModelConfig, ModelOptions, RopeOverrides, RopeScaling, is_of_mtp, is_of_vision};
 use zinc_model::gguf::TensorInfo;
-use zinc_model::plan::CacheOptions;
+use zinc_model::memory::LoadOptions;
+use zinc_model::plan::{CacheOptions, RowCounts};
 use zinc_model::{ChatInput, ChatTemplate, Model, Special, Tokenizer, gguf};
 use zinc_sched::grammar::{Grammar, GrammarCompiler, GrammarSource, ThinkingTags};
 use zinc_sched::{Sampling, SequenceBreakers};
@@ -61,6 +62,9 @@ pub struct FileOptions {
     pub value_format: CacheFormat,
     /// What replaces the file's position embedding, of a draft model too. Nothing does by default.
     pub rope: RopeOverrides,
+    /// Whether layers with a window keep the keys and values of all positions, as other layers do, instead of those that their windows still need. Prompts then have
+    /// beginnings in common with earlier ones wherever these end, not at checkpoints alone.
+    pub full_windows: bool,
     /// Whether the file's block for multi-token prediction is to draft ([`Drafter::Mtp`](crate::Drafter::Mtp)). Otherwise it is left out, as it is by default.
     pub mtp: bool,
 }
@@ -76,6 +80,7 @@ impl FileOptions {
             key_format: CacheFormat::F16,
             value_format: CacheFormat::F16,
             rope: RopeOverrides::default(),
+            full_windows: false,
             mtp: false,
         }
     }
@@ -119,6 +124,8 @@ pub struct ModelFile {
     model: Arc<Model>,
     tokenizer: Arc<Tokenizer>,
     cache: CacheOptions,
+    /// Whether layers with a window keep the keys and values of all positions.
+    full_windows: bool,
     /// What replaces the file's position embedding.
     rope: RopeOverrides,
     /// Made for the first constraint, since it takes a good part of a second for a large vocabulary.
@@ -133,7 +140,8 @@ impl ModelFile {
     /// # Errors
     /// Whatever is wrong with the file.
     pub fn open(path: &Path, options: &FileOptions, on_event: &mut dyn FnMut(OpenEvent)) -> Result<Self> {
-        let file = Self::open_with(path, &options.model_options(), |trained| options.cache(trained))?;
+        let mut file = Self::open_with(path, &options.model_options(), |trained| options.cache(trained))?;
+        file.full_windows = options.full_windows;
         let (asked, trained) = (file.cache.context, file.model.config.n_ctx_train);
         if trained > 0 && asked > reach(&file.model.config, &options.rope) {
             on_event(OpenEvent::Note(Note::ContextBeyondTraining { asked, trained }));
@@ -150,7 +158,8 @@ impl ModelFile {
         Ok(file)
     }
 
-    /// Opens a GGUF file. `cache` is called with the context that the model was trained for, in tokens, and returns the cache to use.
+    /// Opens a GGUF file. `cache` is called with the context that the model was trained for, in tokens, and returns the cache to use, in which layers with a window keep all
+    /// positions.
     pub(crate) fn open_with(
         path: &Path,
         options: &ModelOptions,
@@ -159,7 +168,15 @@ impl ModelFile {
         let model = Arc::new(Model::open_with(path, options)?);
         let tokenizer = Arc::new(Tokenizer::from_gguf(&model.file)?);
         let cache = cache(model.config.n_ctx_train);
-        Ok(Self { model, tokenizer, cache, rope: options.rope, compiler: OnceLock::new(), tags: Mutex::new(None) })
+        Ok(Self {
+            model,
+            tokenizer,
+            cache,
+            full_windows: true,
+            rope: options.rope,
+            compiler: OnceLock::new(),
+            tags: Mutex::new(None),
+        })
     }
 
     /// The model: its file, configuration and tensors.
@@ -179,10 +196,17 @@ impl ModelFile {
         &self.tokenizer
     }
 
-    /// The formats of the cache that the model is loaded with, and its size, which is the context in tokens.
+    /// The formats of the cache that the model is loaded with, and its size, which is the context in tokens. On a device layers with a window have rings in it, for as many
+    /// rows as its steps have.
     #[must_use]
     pub fn cache(&self) -> CacheOptions {
         self.cache
+    }
+
+    /// How the model is loaded onto a device for steps of so many rows, of which each lane has so many drafts at most.
+    pub(crate) fn load_options(&self, counts: RowCounts, drafts: u32) -> LoadOptions {
+        let options = LoadOptions::new(self.cache.with_drafts(drafts)).with_counts(counts);
+        if self.full_windows { options } else { options.with_rings() }
     }
 
     /// The chat template of the file. A file whose template is missing or broken can still continue texts.

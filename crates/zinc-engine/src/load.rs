@@ -8,7 +8,7 @@ use zinc_kernels::Pipelines;
 use zinc_kernels::ops::ActFormat;
 use zinc_kernels::step::{FeedShapes, MOST_LANES, StepShape};
 use zinc_model::device::{DeviceModel, MOST_ACTIVATION_BYTES, MOST_RANGE, available};
-use zinc_model::memory::{self, MemoryPlan};
+use zinc_model::memory::{LoadOptions, MemoryPlan};
 use zinc_model::plan::{MtpDraft, PlanKind, PlanOptions, RowCounts, Sampler, SamplingStage, Sizes, StepPlan};
 use zinc_sched::adapter::{DraftSource, InterpreterModel, Queues, Sync, VulkanModel, VulkanOptions};
 use zinc_sched::{
@@ -366,14 +366,13 @@ impl ModelFile {
         suited.at_most(most)
     }
 
-    fn memory_plan(&self, feed_shape: StepShape, sampling: SamplingRows) -> MemoryPlan {
-        let model = self.model();
-        MemoryPlan::new(&model.config, &model.weights, self.load_options(feed_shape, sampling))
+    fn load_options_of(&self, feed_shape: StepShape, sampling: SamplingRows) -> LoadOptions {
+        self.load_options(RowCounts::new(feed_shape.rows(), sampling.shape.rows()), sampling.drafts)
     }
 
-    fn load_options(&self, feed_shape: StepShape, sampling: SamplingRows) -> memory::LoadOptions {
-        let counts = RowCounts::new(feed_shape.rows(), sampling.shape.rows());
-        memory::LoadOptions::new(self.cache().with_drafts(sampling.drafts)).with_counts(counts)
+    fn memory_plan(&self, feed_shape: StepShape, sampling: SamplingRows) -> MemoryPlan {
+        let model = self.model();
+        MemoryPlan::new(&model.config, &model.weights, self.load_options_of(feed_shape, sampling))
     }
 
     /// Checks that the model fits, uploads its weights to the device that `pipelines` belong to, and builds the
@@ -392,7 +391,7 @@ impl ModelFile {
     ) -> Result<DeviceModel> {
         let weights = &self.model().weights;
         let total = weights.bytes();
-        let options = self.load_options(feed_shapes.most(), sampling);
+        let options = self.load_options_of(feed_shapes.most(), sampling);
         let loaded = DeviceModel::load(pipelines, self.model(), options, &mut |done| {
             on_event(OpenEvent::Weights { done, total });
         })?;

@@ -52,6 +52,8 @@ struct DeviceArrays {
     addresses: HashMap<Array, u64>,
     /// Keys and values of each layer with attention, in turn.
     caches: Vec<Arc<Buffer>>,
+    /// The rings of the layers that have them.
+    rings: Vec<Rings>,
     /// The recurrent states of all lanes, of each layer that has them.
     recurrent: Vec<RecurrentBuffer>,
     activations: Arc<Buffer>,
@@ -68,9 +70,20 @@ struct RecurrentBuffer {
     lane_bytes: u64,
 }
 
-/// A part of the recurrent state of a lane.
+/// The keys, or the values, of a layer with a window, one lane's ring behind the other's.
+#[derive(Debug)]
+struct Rings {
+    buffer: Arc<Buffer>,
+    window: u32,
+    /// Pages of a ring.
+    pages: u32,
+    /// Bytes of a page.
+    page_bytes: u64,
+}
+
+/// A part of what a lane keeps beside the positions of the pool: of its recurrent state, or of a ring.
 #[derive(Clone, Debug)]
-pub struct RecurrentPart {
+pub struct StatePart {
     /// The buffer that holds it.
     pub buffer: Arc<Buffer>,
     /// Where it begins in the buffer, in bytes: a multiple of 16.
@@ -115,6 +128,11 @@ impl DeviceModel {
             ("the number of rows of a step", rows, MOST_ROWS),
             ("the number of rows that sample", sampling_rows, rows.min(MOST_SAMPLING_ROWS)),
             ("the number of rows that a step takes of a lane with drafts", 1 + cache.drafts, MOST_RUN),
+            (
+                "the number of rows of a step with rings",
+                if cache.ring_rows > 0 { rows } else { 1 },
+                cache.ring_rows.max(1),
+            ),
         ] {
             if value == 0 || value > most {
                 return Err(Error::KernelLimit { what, value, expected: format!("1 to {most}") });
@@ -230,20 +248,34 @@ impl DeviceModel {
         &self.arrays.caches
     }
 
-    /// What the recurrent state of a lane consists of: a part in each layer that has one, in network order. Empty in models without. A copy of all
-    /// parts, taken between two steps, can be put into any lane, whose sequence then goes on at the position that the copied one had reached.
+    /// What a lane whose sequence has reached `position` keeps beside the positions of the pool: its recurrent state, and of rings the pages that the window of the next
+    /// row reaches into. Empty in models without. A copy of all parts, taken between two steps, can be put into any lane, whose sequence then goes on at the same position
+    /// with the positions before it, as far as they are in the pool.
     ///
     /// # Panics
     /// If the model has fewer lanes.
     #[must_use]
-    pub fn recurrent(&self, lane: u32) -> Vec<RecurrentPart> {
+    pub fn state(&self, lane: u32, position: u32) -> Vec<StatePart> {
         assert!(lane < self.cache.lanes, "lane {lane} of {}", self.cache.lanes);
-        let part = |of: &RecurrentBuffer| RecurrentPart {
+        let recurrent = self.arrays.recurrent.iter().map(|of| StatePart {
             buffer: of.buffer.clone(),
             offset: u64::from(lane) * of.lane_bytes,
             bytes: of.lane_bytes,
-        };
-        self.arrays.recurrent.iter().map(part).collect()
+        });
+        let windows = self.arrays.rings.iter().flat_map(|of| {
+            CacheOptions::pages_before(of.window, position).map(move |page| StatePart {
+                buffer: of.buffer.clone(),
+                offset: u64::from(lane * of.pages + page % of.pages) * of.page_bytes,
+                bytes: of.page_bytes,
+            })
+        });
+        recurrent.chain(windows).collect()
+    }
+
+    /// Bytes of [`Self::state`] at most, wherever the sequence is; 0 in models without.
+    #[must_use]
+    pub fn state_bytes(&self) -> u64 {
+        self.model.config.recurrent_bytes(self.cache.drafts) + self.sizes().window_bytes()
     }
 
     /// The buffer that holds a tensor and where in it that lies. Its rows have the form that
@@ -298,12 +330,18 @@ impl DeviceArrays {
             end += u64::from(rows) * sizes.record_bytes(class);
         }
         let activations = Buffer::new(device, "activations", bytes, Placement::Device)?;
-        let (mut addresses, mut caches) = (HashMap::new(), Vec::new());
-        for layer in (0..sizes.config.n_block()).filter(|layer| sizes.config.attention(*layer).is_some()) {
+        let (mut addresses, mut caches, mut rings) = (HashMap::new(), Vec::new(), Vec::new());
+        for layer in 0..sizes.config.n_block() {
+            let Some(attention) = sizes.config.attention(layer) else { continue };
             for array in [Array::KeyCache(layer), Array::ValueCache(layer)] {
                 let buffer = Buffer::new(device, &format!("{array:?}"), sizes.bytes(array), Placement::Device)?;
                 addresses.insert(array, buffer.address());
-                caches.push(buffer);
+                caches.push(buffer.clone());
+                let pages = sizes.ring_pages(layer);
+                if let Some(window) = attention.window.filter(|_| pages > 0) {
+                    let page_bytes = buffer.size() / u64::from(sizes.cache.lanes * pages);
+                    rings.push(Rings { buffer, window, pages, page_bytes });
+                }
             }
         }
         let mut recurrent = Vec::new();
@@ -313,7 +351,7 @@ impl DeviceArrays {
             addresses.insert(array, buffer.address());
             recurrent.push(RecurrentBuffer { buffer, lane_bytes: sizes.recurrent_bytes(layer) });
         }
-        Ok(Self { addresses, caches, recurrent, activations, places, counts })
+        Ok(Self { addresses, caches, rings, recurrent, activations, places, counts })
     }
 
     fn place(&self, array: Array) -> Place {

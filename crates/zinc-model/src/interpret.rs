@@ -77,7 +77,7 @@ struct Arrays {
 }
 
 impl Interpreter {
-    /// An interpreter of `model` with an empty cache.
+    /// An interpreter of `model` with an empty cache, which has all positions in layers with a window, too.
     #[must_use]
     pub fn new(model: Arc<Model>, cache: CacheOptions) -> Self {
         let config = &model.config;

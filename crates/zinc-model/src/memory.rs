@@ -14,7 +14,7 @@ const WEIGHT_BUFFER_BYTES: u64 = 1 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadOptions {
-    /// The size and the formats of its KV cache.
+    /// The size and the formats of its KV cache. Its rings, if it has any, are for as many rows as a step can have.
     pub cache: CacheOptions,
     /// The most rows that a step can have. More than one is of use for prompts and for speculative decoding.
     pub counts: RowCounts,
@@ -32,6 +32,12 @@ impl LoadOptions {
     pub const fn with_counts(self, counts: RowCounts) -> Self {
         Self { counts, ..self }
     }
+
+    /// These options with rings for layers with a window, for steps of as many rows as these options have.
+    #[must_use]
+    pub const fn with_rings(self) -> Self {
+        Self { cache: self.cache.with_rings(self.counts.rows), ..self }
+    }
 }
 
 impl From<CacheOptions> for LoadOptions {
@@ -46,7 +52,7 @@ impl From<CacheOptions> for LoadOptions {
 pub struct MemoryPlan {
     /// Bytes of all tensors.
     pub weights: u64,
-    /// Bytes of the keys and values of all layers, in all pages of the pool.
+    /// Bytes of the keys and values of all layers, in all pages of the pool and in all rings.
     pub kv_cache: u64,
     /// Bytes of the recurrent states of all layers and lanes.
     pub recurrent: u64,
@@ -239,6 +245,53 @@ mod tests {
         // Each row costs the same, whatever the most rows are, but for what only the workgroups of few rows have.
         let row = bytes(513) - bytes(512);
         assert_eq!(bytes(MOST_ROWS) - bytes(512), u64::from(MOST_ROWS - 512) * row);
+    }
+
+    /// gpt-oss-20b: 24 layers with eight key heads of 64, every second of which attends to 128 positions.
+    #[test]
+    fn rings_take_the_place_of_half_of_a_long_context() {
+        let layer = |index: u32| {
+            let attention = AttentionLayer {
+                n_head: 64,
+                n_head_kv: 8,
+                head_dim: 64,
+                window: index.is_multiple_of(2).then_some(128),
+                qk_norm: false,
+                qkv_bias: true,
+                output_bias: true,
+                sinks: true,
+                gate: false,
+            };
+            let feed_forward = FeedForward::Dense { n_ff: 2_880, activation: Activation::SwiGlu };
+            Layer { mixer: Mixer::Attention(attention), feed_forward }
+        };
+        let config = ModelConfig {
+            architecture: Architecture::GptOss,
+            n_embd: 2_880,
+            layers: (0..24).map(layer).collect(),
+            mtp_blocks: Vec::new(),
+            mtp: false,
+            rms_eps: 1e-5,
+            rope: Rope { base: 1.5e5, dims: 64, pairing: RopePairing::Halves, scaling: RopeScaling::None },
+            n_ctx_train: 131_072,
+            n_vocab: 201_088,
+            tied_embeddings: false,
+        };
+        let cache = |rows| CacheOptions::new(131_072, CacheFormat::F16, CacheFormat::F16).with_rings(rows);
+        let sizes = |rows| Sizes { config: &config, cache: cache(rows) };
+        // A layer has 2 KiB of keys and values at each position.
+        assert_eq!((sizes(0).kv_bytes(), sizes(0).window_bytes()), (6 << 30, 0));
+        for (rows, ring_positions) in [(1, 192), (2, 192), (65, 256), (66, 320), (512, 704), (2_048, 2_240)] {
+            assert_eq!(sizes(rows).kv_bytes(), (3 << 30) + 12 * ring_positions * 2_048, "{rows} rows");
+        }
+        assert_eq!(sizes(512).position_bytes(), 12 * 2_048);
+        // A checkpoint has the two pages before a page's end, and three elsewhere.
+        assert_eq!(sizes(512).window_bytes(), 3 * 64 * 12 * 2_048);
+        assert_eq!([127, 128, 192, 193].map(|at| CacheOptions::pages_before(128, at)), [0..2, 0..2, 1..3, 1..4]);
+        // The rings of eight lanes are as large as a pool of so many positions, so that there are none.
+        let pool = |tokens| CacheOptions { lanes: 8, cache_tokens: Some(tokens), ..cache(512) };
+        assert_eq!([8 * 704, 8 * 704 + 1].map(|tokens| pool(tokens).ring_pages(Some(128))), [0, 11]);
+        assert_eq!([None, Some(1), Some(2)].map(|window| cache(1).ring_pages(window)), [0, 1, 2]);
     }
 
     #[test]

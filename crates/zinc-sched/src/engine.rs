@@ -122,7 +122,7 @@ pub struct Engine<M> {
     pub(crate) lanes: Vec<Lane>,
     /// The pages of the cache, if it has any.
     pub(crate) book: Option<PageBook>,
-    /// The checkpoints of recurrent states, if sequences have any.
+    /// The checkpoints of states, if sequences have any.
     pub(crate) checkpoints: Option<CheckpointBook>,
     pub(crate) window: Window,
     pub(crate) policy: SpeculationPolicy,
@@ -245,16 +245,16 @@ impl<M: StepModel> Engine<M> {
         self
     }
 
-    /// Returns this engine, in slot 0 of whose model the caller has put the recurrent state behind the tokens of [`with_cache`](Self::with_cache). No
+    /// Returns this engine, in slot 0 of whose model the caller has put the state behind the tokens of [`with_cache`](Self::with_cache). No
     /// other checkpoint takes its place, so that each of several requests can begin behind these tokens.
     ///
     /// # Panics
-    /// If the model has no recurrent state or no slots, or has taken a checkpoint.
+    /// If the model has no state or no slots, or has taken a checkpoint.
     #[must_use]
     pub fn with_checkpoint(mut self) -> Self {
         // The cache has as many tokens as the context at most, whose size is a u32.
         let place = CheckpointPlace::Lane { lane: 0, position: self.lanes[0].kv.tokens().len() as u32 };
-        let book = self.checkpoints.as_mut().expect("the model has recurrent states");
+        let book = self.checkpoints.as_mut().expect("the model has states");
         assert_eq!(book.claim(None), Some(0), "slot 0 is free");
         book.keep_for_good(0, place);
         self

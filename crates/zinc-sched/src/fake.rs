@@ -526,7 +526,7 @@ impl StepModel for FakeModel {
         Ok(StepOutput { lanes: outputs, timing })
     }
 
-    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<Kept<FakeError>, FakeError> {
+    fn keep(&mut self, sequence: SequenceId, slot: u32, position: u32) -> Result<Kept<FakeError>, FakeError> {
         self.assert_usable("keep");
         let copy = self.copies;
         self.copies += 1;
@@ -536,7 +536,7 @@ impl StepModel for FakeModel {
         if self.has(Fault::NoMemory { copy }) {
             return Ok(Kept::NoMemory(FakeError::NoMemory { copy }));
         }
-        self.queue_copy(sequence, slot);
+        self.queue_copy(sequence, slot, position);
         self.probe.note(Call::Keep { slot });
         Ok(Kept::Queued)
     }

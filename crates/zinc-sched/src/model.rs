@@ -29,7 +29,7 @@ use crate::step::{StepKind, StepOutput};
 /// - Each ticket is waited for once, oldest first.
 /// - The model stops by itself on an end-of-generation id, at the budget, at the end of its context and on logits that are not finite.
 ///   Every step queued behind the stop is a no-op: it writes no K/V and reports [`StepStatus::NoOp`](crate::StepStatus::NoOp).
-/// - A sequence of a model with a recurrent state begins at position 0, or with a checkpoint. Checkpoints are kept and restored in the order of the calls, which no step
+/// - A sequence of a model with [`ModelLimits::checkpoints`] begins at position 0, or with a checkpoint. Checkpoints are kept and restored in the order of the calls, which no step
 ///   in flight and no caller waits for.
 /// - If a sequence has a [`Gate`], each `Decode` waits before it samples, though not before its forward pass, until
 ///   [`guide`](Self::guide) or [`choose`](Self::choose) is called for it; these calls come once for each step, in order. After `cancel`,
@@ -120,16 +120,17 @@ pub trait StepModel {
         self.wait(ticket)
     }
 
-    /// Queues a copy of a sequence's recurrent state, as it is behind all steps that were submitted so far, into a slot, and returns without waiting for it. If the
-    /// sequence has ended before the last of these steps, the copy is of no use. No step of it is begun. For models with [`ModelLimits::checkpoints`].
+    /// Queues a copy of a sequence's state behind its first `position` tokens into a slot, after all steps that were submitted so far, and returns without waiting for it.
+    /// The last of these steps that is of the sequence ends at this position or, with [`CheckpointLimits::inside_steps`], takes in the last of these tokens. If the sequence
+    /// has ended before, the copy is of no use. No step of it is begun. For models with [`ModelLimits::checkpoints`].
     ///
     /// # Errors
     /// [`Self::Error`], if the device does not take the copy. That there is no memory for it is no error, but [`Kept::NoMemory`].
     ///
     /// # Panics
-    /// By default, since the model has no recurrent state.
-    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<Kept<Self::Error>, Self::Error> {
-        panic!("{sequence:?} kept in slot {slot} by a model without a recurrent state");
+    /// By default, since the model has no state.
+    fn keep(&mut self, sequence: SequenceId, slot: u32, position: u32) -> Result<Kept<Self::Error>, Self::Error> {
+        panic!("{sequence:?} kept in slot {slot} at position {position} by a model without a state");
     }
 
     /// Ends a sequence on the device and opens all its gates, so that its lanes of steps which have not begun become no-ops. A step that feeds may end before
@@ -153,7 +154,8 @@ pub struct ModelLimits {
     pub lanes: u32,
     /// The pages of the KV cache, which the sequences share; `None` if each lane has a part of it for itself, whose positions lie one behind the other.
     pub pages: Option<PagePool>,
-    /// The checkpoints that the model keeps, if its sequences have a recurrent state, which goes on at the end of a checkpoint alone; `None` if they have none.
+    /// The checkpoints that the model keeps, if its sequences have a state beside the positions of the cache, which goes on at the end of a checkpoint alone: a recurrent
+    /// state, or the positions of windows. `None` if they have none.
     pub checkpoints: Option<CheckpointLimits>,
     /// How many prompt tokens a step that feeds takes in at most, at least 1.
     pub feed_rows: u32,
@@ -165,7 +167,7 @@ pub struct ModelLimits {
     pub resume_cost: ResumeCost,
 }
 
-/// The checkpoints that a model keeps of recurrent states.
+/// The checkpoints that a model keeps of its sequences' states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckpointLimits {
     /// How many there are at most; 0 if every sequence begins at position 0.
@@ -174,13 +176,18 @@ pub struct CheckpointLimits {
     pub page: u32,
     /// The distance of those that are taken inside prompts and while tokens are sampled, a multiple of `page`.
     pub spacing: u32,
+    /// Whether they may be taken behind any row of a step that has just been submitted, because the state is that of the last positions. Otherwise a step has to end where
+    /// one is taken.
+    pub inside_steps: bool,
 }
 
 impl CheckpointLimits {
     /// [`slots`](Self::slots) by default.
     pub const SLOTS: u32 = 16;
-    /// [`spacing`](Self::spacing) by default.
+    /// [`spacing`](Self::spacing) of recurrent states by default.
     pub const SPACING: u32 = 2048;
+    /// [`spacing`](Self::spacing) by default, where all checkpoints are of the positions of windows. They are small, and no step is cut for them.
+    pub const WINDOW_SPACING: u32 = 256;
 }
 
 /// What came of asking a model to keep a recurrent state ([`StepModel::keep`]). `E` is the model's error.

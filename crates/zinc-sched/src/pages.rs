@@ -169,6 +169,20 @@ impl PageBook {
         self.find(prompt, may_end).len() as u32 * self.pool.positions
     }
 
+    /// The content of a sequence's page that ends at `position`, if it is known and so are all that the sequence has behind it. `None` if the position is not the end of a page
+    /// of which all positions are valid.
+    pub fn content_before(&self, holding: &Holding, position: u32) -> Option<PageContent> {
+        let positions = self.pool.positions;
+        let full = holding.valid / positions;
+        let behind = full.checked_sub(position / positions).filter(|_| position.is_multiple_of(positions))?;
+        let known = |link: Link| match link {
+            Link::Known(content) => Some(content).filter(|content| self.knows(*content)),
+            Link::Beginning | Link::Unknown => None,
+        };
+        let last = known(holding.last_full)?;
+        (0..behind).try_fold(last, |content, _| known(self.content(content.page)?.before))
+    }
+
     /// Whether a content is known still.
     pub fn knows(&self, content: PageContent) -> bool {
         self.content(content.page).is_some_and(|own| own.number == content.number)

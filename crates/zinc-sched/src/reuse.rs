@@ -1,4 +1,4 @@
-//! What a sequence has in common with earlier ones: the leading tokens of its prompt whose keys and values are valid, and, where sequences have a recurrent state, the
+//! What a sequence has in common with earlier ones: the leading tokens of its prompt whose keys and values are valid, and, where sequences have a state beside them, the
 //! checkpoint behind them. Copies of states are asked for behind steps, and are checkpoints once these were observed as done.
 
 use crate::checkpoints::{CheckpointBook, CheckpointPlace};
@@ -37,15 +37,15 @@ pub(crate) fn may_end(checkpoints: Option<&CheckpointBook>) -> impl Fn(PageConte
     move |content| checkpoints.is_none_or(|book| book.find(CheckpointPlace::Page(content)).is_some())
 }
 
-/// Notes what becomes of the copy that was asked for behind a step of a sequence in this lane, which was observed and applied. It is a checkpoint if the step did what it
-/// was submitted for and ended where it was expected to. Returns whether one more is kept.
+/// Notes what becomes of the copies that were asked for behind a step of a sequence in this lane, which was observed and applied. They are checkpoints if the step did what
+/// it was submitted for and ended where it was expected to. Returns how many more are kept.
 pub(crate) fn settle(
     checkpoints: &mut CheckpointBook,
     pages: Option<&PageBook>,
     (lane, sequence): (u32, &mut Sequence),
     step: PlannedStep,
     did: Did,
-) -> bool {
+) -> u32 {
     if did == Did::Failed {
         checkpoints.distrust(sequence.age);
         // The keys and values that the sequence had are forgotten. With them go all checkpoints behind them, among them the one that it began with, which may be what is broken.
@@ -54,27 +54,24 @@ pub(crate) fn settle(
             CheckpointPlace::Lane { lane: own, .. } => own != lane,
         });
     }
-    let Some(StateCopy { slot, position, .. }) = sequence.copy_behind(step) else { return false };
-    let place = match (pages, &sequence.holding) {
-        (Some(pages), Some(holding)) => {
-            holding.end().filter(|content| pages.knows(*content)).map(CheckpointPlace::Page)
-        }
-        _ => Some(CheckpointPlace::Lane { lane, position }),
-    };
-    match place.filter(|_| did == Did::Planned && sequence.progress.position() == position) {
-        Some(place) => {
-            let is_new = checkpoints.keep(slot, place, sequence.age);
-            if sequence.checkpoints.is_behind_prompt(position) {
-                // One that others have taken, too, is not this sequence's to give up.
-                sequence.last_sampled = is_new.then_some(place);
-            }
-            is_new
-        }
-        None => {
+    let mut kept = 0;
+    while let Some(StateCopy { slot, position, end, .. }) = sequence.copy_behind(step) {
+        let place = match (pages, &sequence.holding) {
+            (Some(pages), Some(holding)) => pages.content_before(holding, position).map(CheckpointPlace::Page),
+            _ => Some(CheckpointPlace::Lane { lane, position }),
+        };
+        let Some(place) = place.filter(|_| did == Did::Planned && sequence.progress.position() == end) else {
             checkpoints.release(slot);
-            false
+            continue;
+        };
+        let is_new = checkpoints.keep(slot, place, sequence.age);
+        kept += u32::from(is_new);
+        if sequence.checkpoints.is_behind_prompt(position) {
+            // One that others have taken, too, is not this sequence's to give up.
+            sequence.last_sampled = is_new.then_some(place);
         }
     }
+    kept
 }
 
 impl<M: StepModel> Engine<M> {
@@ -126,28 +123,31 @@ impl<M: StepModel> Engine<M> {
         for (opened, planned) in &step.lanes {
             let mut running = lanes.iter_mut().filter_map(|lane| lane.running.as_mut());
             let Some(sequence) = running.find(|sequence| sequence.opened == Some(*opened)) else { continue };
-            let Some(position) = sequence.due_checkpoint() else { continue };
-            if let Some(pages) = pages {
+            let (due, end) = sequence.due_checkpoints(*planned);
+            if let Some(pages) = pages.as_ref().filter(|_| !due.is_empty()) {
                 checkpoints.retain(|place| match place {
                     CheckpointPlace::Page(content) => pages.knows(content),
                     CheckpointPlace::Lane { .. } => true,
                 });
             }
-            let superseded = sequence.last_sampled.filter(|_| sequence.checkpoints.is_behind_prompt(position));
             let step = planned.index;
-            while let Some(slot) = checkpoints.claim(superseded) {
-                match model.keep(*opened, slot).map_err(|source| Error::model(ModelCall::Keep { step }, source))? {
-                    Kept::Queued => {
-                        sequence.copies.push_back(StateCopy { step, slot, position });
-                        break;
-                    }
-                    Kept::NoMemory(reason) => {
-                        // An older checkpoint may make room for this one.
-                        checkpoints.withdraw(slot);
-                        if counts.checkpoints_without_memory == 0 {
-                            tracing::warn!(%reason, "fewer checkpoints of recurrent states are kept than were asked for, since the memory for one more is lacking");
+            for position in due {
+                let superseded = sequence.last_sampled.filter(|_| sequence.checkpoints.is_behind_prompt(position));
+                while let Some(slot) = checkpoints.claim(superseded) {
+                    let kept = model.keep(*opened, slot, position);
+                    match kept.map_err(|source| Error::model(ModelCall::Keep { step }, source))? {
+                        Kept::Queued => {
+                            sequence.copies.push_back(StateCopy { step, slot, position, end });
+                            break;
                         }
-                        counts.checkpoints_without_memory += 1;
+                        Kept::NoMemory(reason) => {
+                            // An older checkpoint may make room for this one.
+                            checkpoints.withdraw(slot);
+                            if counts.checkpoints_without_memory == 0 {
+                                tracing::warn!(%reason, "fewer checkpoints of states are kept than were asked for, since the memory for one more is lacking");
+                            }
+                            counts.checkpoints_without_memory += 1;
+                        }
                     }
                 }
             }

@@ -53,7 +53,7 @@ pub(crate) struct Sequence {
     pub(crate) request: Arc<Request>,
     pub(crate) plan: SequencePlan,
     pub(crate) feeding: Feeding,
-    /// Where copies of its recurrent state are kept, if it has one.
+    /// Where copies of its state are kept, if it has one.
     pub(crate) checkpoints: CheckpointPlan,
     /// The copies that were asked for behind steps in flight, the oldest first.
     pub(crate) copies: VecDeque<StateCopy>,
@@ -74,7 +74,7 @@ pub(crate) struct Sequence {
     pub(crate) passed_over: u32,
 }
 
-/// A copy of a sequence's recurrent state that was asked for.
+/// A copy of a sequence's state that was asked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StateCopy {
     /// The index of the step that it was taken behind.
@@ -83,6 +83,8 @@ pub(crate) struct StateCopy {
     pub(crate) slot: u32,
     /// How many tokens the state has taken in, if the step does what it was submitted for.
     pub(crate) position: u32,
+    /// The position where the step then ends.
+    pub(crate) end: u32,
 }
 
 /// The steps of a sequence that were submitted.
@@ -134,16 +136,16 @@ impl Sequence {
         self.plan.first_position() + self.submitted.tokens_fed
     }
 
-    /// The position where a copy of its state is to be kept behind the step that was submitted last, which ends there if it does what it was submitted for. `None` if none
-    /// is, or it is not known where the step ends, since an earlier one may find any number of drafts right.
-    pub(crate) fn due_checkpoint(&self) -> Option<u32> {
+    /// The positions where a copy of its state is to be kept behind the step that was submitted last, and the one where that ends if it does what it was submitted for. There
+    /// are none if it is not known where the step ends, since an earlier one may find any number of drafts right.
+    pub(crate) fn due_checkpoints(&self, step: PlannedStep) -> (Vec<u32>, u32) {
         let Submitted { speculating_in_flight, most_sampled, .. } = self.submitted;
-        let position = self.feed_position().saturating_add(most_sampled);
-        let is_due = speculating_in_flight == 0 && self.goes_on() && self.checkpoints.is_at(position);
-        is_due.then_some(position)
+        let end = self.feed_position().saturating_add(most_sampled);
+        let is_known = speculating_in_flight == 0 && self.goes_on();
+        (if is_known { self.checkpoints.due(step.rows, end) } else { Vec::new() }, end)
     }
 
-    /// Takes out the copy that was asked for behind this step, if one was.
+    /// Takes out the next copy that was asked for behind this step, if there is one.
     pub(crate) fn copy_behind(&mut self, step: PlannedStep) -> Option<StateCopy> {
         self.copies.pop_front_if(|copy| copy.step == step.index)
     }
@@ -238,7 +240,7 @@ impl Sequence {
                 None => self.wanted(),
             },
             feeds_left: self.plan.feeds() - self.submitted.tokens_fed,
-            until_checkpoint: self.checkpoints.next_in_prompt(position).map(|next| next - position),
+            until_checkpoint: self.checkpoints.next_stop(position).map(|next| next - position),
             passed_over: self.passed_over,
         }
     }

@@ -115,7 +115,8 @@ fn crowd() -> impl Strategy<Value = Crowd> {
     let asks = (prop::collection::vec(ask(), 1..16), prop::bool::weighted(0.25));
     let mode = prop::sample::select(&[SpeculationMode::Always, SpeculationMode::Automatic][..]);
     let drafts = prop::option::of((mode, 1_u32..=7, 0_u64..4, 0_u64..200));
-    let checkpoints = prop::option::weighted(0.4, (0_u32..8, 1_u32..=4, prop::sample::select(&[1_u32, 1, 2, 4][..])));
+    let checkpoints =
+        prop::option::weighted(0.4, (0_u32..8, 1_u32..=4, prop::sample::select(&[1_u32, 1, 2, 4][..]), any::<bool>()));
     let strategy = (1_u32..=8, 1_u32..=8, device, (cache, drafts, checkpoints), asks);
     strategy.prop_map(|(depth, lanes, device, (cache, drafts, checkpoints), (mut asks, some_leave))| {
         if !some_leave {
@@ -130,9 +131,9 @@ fn crowd() -> impl Strategy<Value = Crowd> {
             Some((positions, tokens, reserve)) => (Some((tokens.div_ceil(positions), positions)), reserve),
             None => (None, 0),
         };
-        let checkpoints = checkpoints.map(|(slots, page, spacing)| {
+        let checkpoints = checkpoints.map(|(slots, page, spacing, inside_steps)| {
             let page = pages.map_or(page, |(_, positions)| positions);
-            CheckpointLimits { slots, page, spacing: spacing * page }
+            CheckpointLimits { slots, page, spacing: spacing * page, inside_steps }
         });
         let engine = EngineOptions::default().with_depth(depth).with_max_gap(Duration::from_micros(max_gap_us));
         let (speculation, max_drafts, wrong_drafts, draft_us) = drafts.unwrap_or((SpeculationMode::Off, 0, 0, 0));

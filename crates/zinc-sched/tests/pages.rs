@@ -259,6 +259,14 @@ fn hold(history: History) -> Result<(), TestCaseError> {
                     let ends_here = own.is_trusted && own.valid.is_multiple_of(naive.positions);
                     prop_assert_eq!(is_known, ends_here && own.last_full.is_some_and(|number| naive.knows(number)));
                 }
+                let is_known = own.is_trusted && own.last_full.is_some_and(|number| naive.knows(number));
+                for end in 0..=own.valid + 2 {
+                    let is_page = end > 0 && end <= own.valid && end.is_multiple_of(naive.positions);
+                    let page = if is_known && is_page { naive.known(&own.tokens[..end]) } else { None };
+                    let found = book.content_before(&own.holding, end as u32);
+                    prop_assert!(found.is_none_or(|content| book.knows(content)));
+                    prop_assert_eq!(found.map(PageContent::page), page, "up to {} of {}", end, own.valid);
+                }
             }
             Op::Close { sequence } if !open.is_empty() => {
                 let Sequence { tokens, holding, .. } = open.swap_remove(sequence % open.len());

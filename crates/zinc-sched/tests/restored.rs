@@ -16,11 +16,20 @@ const PAGE: u32 = 4;
 
 /// A model of so many lanes that keeps so many checkpoints, at a distance of four pages. Its cache has so many pages, or a part for each lane.
 fn recurrent(lanes: u32, slots: u32, pages: Option<u32>) -> FakeOptions {
+    with_states(lanes, CheckpointLimits { slots, page: PAGE, spacing: 4 * PAGE, inside_steps: false }, pages)
+}
+
+/// A model like [`recurrent`], whose states are those of windows, of which checkpoints may be taken inside steps.
+fn windowed(lanes: u32, slots: u32, pages: Option<u32>) -> FakeOptions {
+    with_states(lanes, CheckpointLimits { slots, page: PAGE, spacing: 4 * PAGE, inside_steps: true }, pages)
+}
+
+fn with_states(lanes: u32, checkpoints: CheckpointLimits, pages: Option<u32>) -> FakeOptions {
     let limits = ModelLimits {
         context_tokens: 4096,
         lanes,
         pages: pages.map(|pages| PagePool { pages, positions: PAGE }),
-        checkpoints: Some(CheckpointLimits { slots, page: PAGE, spacing: 4 * PAGE }),
+        checkpoints: Some(checkpoints),
         feed_rows: 8,
         last_token: LastToken::Fed,
         ..FakeOptions::default().limits
@@ -193,7 +202,8 @@ fn the_checkpoint_that_a_broken_sequence_began_with_is_forgotten() {
         let prompt = |first: u32| (first..first + 32).collect::<Vec<u32>>();
         let (kept, broken, other) = (prompt(0), prompt(100), prompt(200));
         let mut fake = FakeOptions { faults: vec![Fault::NonFinite { step: 9 }], ..recurrent(3, 2, pages) };
-        fake.limits.checkpoints = Some(CheckpointLimits { slots: 2, page: PAGE, spacing: 64 * PAGE });
+        fake.limits.checkpoints =
+            Some(CheckpointLimits { slots: 2, page: PAGE, spacing: 64 * PAGE, inside_steps: false });
         let (mut engine, _) = engine(depth(1), fake);
         assert_eq!([&kept, &broken].map(|prompt| ask(&mut engine, prompt, 1)), [0, 0]);
         let error = support::run(&mut engine, &request(&broken, 1)).unwrap_err();
@@ -271,4 +281,44 @@ fn a_lost_device_has_no_checkpoints() {
             .is_some_and(|source| source.downcast_ref() == Some(&FakeError::NotKept { copy: 1 })
                 || source.to_string().contains("copy 1 of a state"))
     );
+}
+
+/// Checkpoints of windows are those that recurrent states have, and no step is cut for them: a prompt is fed by as few steps as without.
+#[test]
+fn windows_have_the_same_checkpoints_without_cutting_steps() {
+    for pages in [None, Some(256)] {
+        let text: Vec<u32> = (0..79).collect();
+        let fed = |fake: FakeOptions| {
+            let (mut engine, probe) = engine(depth(2), fake);
+            assert_eq!(ask(&mut engine, &text, 2), 0);
+            let (copied, counts) = (copies(&probe), engine.counts());
+            assert_eq!(copied as u64, counts.checkpoints_kept);
+            let cached = [75, 70, 63, 56, 55, 15].map(|common| {
+                let prompt = [&text[..common], &[900, 901, 902]].concat();
+                assert!(ask(&mut engine, &text, 1) >= 48 || pages.is_none());
+                ask(&mut engine, &prompt, 1)
+            });
+            (copied, cached, counts.steps)
+        };
+        let ((copied, cached, cut), windows) = (fed(recurrent(2, 8, pages)), fed(windowed(2, 8, pages)));
+        assert_eq!((copied, cached), (windows.0, windows.1));
+        // Steps of eight rows: ten feed 79 tokens, the last of which samples, and one more samples. A checkpoint at position 60 is one more end of a step.
+        assert_eq!((windows.2, cut), (11, 12), "steps with windows, and with recurrent states");
+    }
+}
+
+/// A conversation in lanes and pages goes on near the end of the prompt before, and at the checkpoints that were taken while an answer was sampled.
+#[test]
+fn conversations_of_windows_go_on_at_checkpoints() {
+    for (lanes, pages) in [(1, None), (3, None), (3, Some(1024))] {
+        let (mut engine, _) = engine(depth(3), windowed(lanes, 16, pages));
+        let (mut said, mut least) = (vec![7; 30], 0);
+        for turn in 0..40_u32 {
+            let cached = ask(&mut engine, &said, 40);
+            assert!(cached >= least, "turn {turn} of {} tokens: {cached} tokens cached, not {least}", said.len());
+            said.extend(expected(&said, 40));
+            least = (said.len() as u32 - 1) / (4 * PAGE) * (4 * PAGE);
+            said.extend((0..turn % 9).map(|token| token + turn));
+        }
+    }
 }

@@ -106,10 +106,12 @@ fn conversation() -> impl Strategy<Value = Conversation> {
     let engine = (1_u32..=8, speculation, 0_u64..60);
     let drafting = (0_u32..=15, 0_u64..5, 0_u64..50);
     let last_token = prop::sample::select(&[LastToken::Alone, LastToken::Fed, LastToken::Fed][..]);
-    let checkpoints = (0_u32..6, 1_u32..=4, 1_u32..=4).prop_map(|(slots, page, spacing)| CheckpointLimits {
+    let checkpoints = (0_u32..6, 1_u32..=4, 1_u32..=4, any::<bool>());
+    let checkpoints = checkpoints.prop_map(|(slots, page, spacing, inside_steps)| CheckpointLimits {
         slots,
         page,
         spacing: page * spacing,
+        inside_steps,
     });
     let checkpoints = prop::option::weighted(0.4, checkpoints);
     let device = (

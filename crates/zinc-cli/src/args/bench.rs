@@ -88,8 +88,8 @@ pub(crate) struct BenchArgs {
     pub(crate) queues: QueueArgs,
     #[command(flatten)]
     pub(crate) ubatch: UbatchArgs,
-    /// Copies of the state of a model with gated delta nets that are kept while a prompt is read, as `zinc serve` does: each cuts the prompt at its position. The
-    /// context before a test has one of its own [-ctxcp]
+    /// Copies of the state of a model with gated delta nets or sliding windows that are kept while a prompt is read, as `zinc serve` does: with delta nets each cuts the prompt
+    /// at its position. The context before a test has one of its own [-ctxcp]
     #[arg(long, visible_alias = "swa-checkpoints", value_name = "N", default_value_t = 0)]
     pub(crate) ctx_checkpoints: u32,
     /// Milliseconds between two tokens of a sequence, at most, while a prompt of another is read

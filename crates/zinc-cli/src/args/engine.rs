@@ -53,8 +53,8 @@ impl UbatchArgs {
 /// How many states are remembered.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct CheckpointArgs {
-    /// Copies of the state of a model with gated delta nets (qwen35, qwen35moe, qwen3next) that are kept in the host's memory: a prompt is read from the last one on that
-    /// fits it; 0 reads every prompt from its beginning. The answer does not depend on it [-ctxcp]
+    /// Copies of the state of a model with gated delta nets (qwen35, qwen35moe, qwen3next) or sliding windows (gpt-oss) that are kept in the host's memory: a prompt is read
+    /// from the last one on that fits it; 0 reads every prompt from its beginning. The answer does not depend on it [-ctxcp]
     #[arg(long, visible_alias = "swa-checkpoints", value_name = "N", default_value_t = CheckpointLimits::SLOTS)]
     pub(crate) ctx_checkpoints: u32,
 }
@@ -140,6 +140,10 @@ pub(crate) struct CacheTypeArgs {
     /// Format of the cached values [-ctv]
     #[arg(long, value_name = "TYPE", value_enum, default_value_t = CacheType::F16)]
     pub(crate) cache_type_v: CacheType,
+    /// Keep the keys and values of all positions in layers with a sliding window (gpt-oss), too, instead of those that the window still needs. It takes more memory, and a
+    /// prompt goes on exactly where it differs from an earlier one, not at the last checkpoint before. The answer does not depend on it
+    #[arg(long)]
+    pub(crate) swa_full: bool,
 }
 
 /// How the host follows the GPU.

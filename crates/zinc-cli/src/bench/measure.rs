@@ -46,7 +46,7 @@ pub(crate) struct Bench<'a> {
     sampling: Sampling,
     /// The tokens whose keys and values the device's cache holds.
     kv: KvCache,
-    /// The recurrent state behind these tokens, if the model has one and there are any.
+    /// The state behind these tokens, if the model has one and there are any.
     state: Vec<u8>,
     /// Random token ids. The prompt of every test is the beginning of this list.
     tokens: Vec<u32>,
@@ -154,7 +154,7 @@ impl<'a> Bench<'a> {
         if self.args.fill == Fill::Synthetic {
             if depth > 0 {
                 self.model.fill_cache(depth)?;
-                self.state = self.driven(Drive::TIMELINE, Tracing::Off, StepShape::ONE)?.state(0)?;
+                self.state = self.driven(Drive::TIMELINE, Tracing::Off, StepShape::ONE)?.state(0, depth)?;
             }
             self.kv = KvCache::holding(&self.tokens[..depth as usize]);
             return Ok(());
@@ -169,9 +169,8 @@ impl<'a> Bench<'a> {
             progress.set_length(depth.into());
             let mut engine =
                 self.engine(self.driven(Drive::TIMELINE, Tracing::Off, self.feed_shapes.most())?, Drive::TIMELINE)?;
-            // A recurrent state goes on from checkpoints only, and there may be none: such a model reads the whole context at once.
-            let has_recurrent_state = self.model.model().config.recurrent_bytes(0) > 0;
-            let part_tokens = if has_recurrent_state { depth } else { FILL_PART };
+            // A state goes on from checkpoints only, and there may be none: such a model reads the whole context at once.
+            let part_tokens = if self.model.state_bytes() > 0 { depth } else { FILL_PART };
             let mut end = held;
             while end < depth {
                 end = (end + part_tokens).min(depth);
@@ -180,7 +179,7 @@ impl<'a> Bench<'a> {
                 progress.set_position(end.into());
             }
             self.kv = engine.kv().clone();
-            self.state = engine.model().state(0)?;
+            self.state = engine.model().state(0, depth)?;
             progress.finish_and_clear();
         }
         self.kv.keep(depth);
@@ -329,12 +328,12 @@ impl<'a> Bench<'a> {
         Ok(VulkanModel::new(self.model.clone(), options)?)
     }
 
-    /// Whether there is a recurrent state behind the tokens of the cache.
+    /// Whether there is a state behind the tokens of the cache.
     fn has_state(&self) -> bool {
         !self.state.is_empty() && !self.kv.tokens().is_empty()
     }
 
-    /// Puts the recurrent state behind the tokens of the cache into the first slot of a model, if there is one, and returns whether there is.
+    /// Puts the state behind the tokens of the cache into the first slot of a model, if there is one, and returns whether there is.
     fn put_state(&self, driven: &mut VulkanModel) -> Result<bool> {
         if self.has_state() {
             driven.put_checkpoint(0, &self.state)?;

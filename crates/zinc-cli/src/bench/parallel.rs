@@ -94,7 +94,7 @@ pub(crate) struct ParallelBench<'a> {
     pub(crate) sampling: Sampling,
     pub(crate) depth: InflightDepth,
     pub(crate) max_gap: Duration,
-    /// How many checkpoints of recurrent states are kept.
+    /// How many checkpoints of states are kept.
     pub(crate) checkpoints: u32,
     pub(crate) repetitions: u32,
     /// Whether the first repetition counts.
@@ -174,7 +174,7 @@ impl ParallelBench<'_> {
         self.model.fill_cache(depth)?;
         let has_state = depth > 0 && limits.checkpoints.is_some();
         if has_state {
-            let state = model.state(0)?;
+            let state = model.state(0, depth)?;
             model.put_checkpoint(0, &state)?;
         }
         let mut tokens = RandomTokens::new(self.model.model().config.n_vocab);

@@ -55,7 +55,7 @@ struct RunRow {
     cache_bytes: u64,
     /// Of the recurrent states, which do not grow with the context.
     recurrent_bytes: u64,
-    /// Of a checkpoint, a copy of the recurrent state of a sequence. Those that `--ctx-checkpoints` allows lie in the host's memory.
+    /// Of a checkpoint, a copy of the recurrent state of a sequence or of the positions of its windows. Those that `--ctx-checkpoints` allows lie in the host's memory.
     checkpoint_bytes: u64,
     work_bytes: u64,
     memory_bytes: u64,
@@ -110,13 +110,13 @@ fn run_row(path: &Path, options: &FileOptions) -> Result<RunRow, zinc_engine::Er
 
 impl RunRow {
     fn new(estimate: &Estimate, config: &ModelConfig) -> Self {
-        let Estimate { memory, cost, .. } = estimate;
+        let Estimate { memory, cost, checkpoint_bytes, .. } = estimate;
         Self {
             context: memory.context,
             weight_bytes: memory.weights,
             cache_bytes: memory.kv_cache,
             recurrent_bytes: memory.recurrent,
-            checkpoint_bytes: config.recurrent_bytes(0),
+            checkpoint_bytes: *checkpoint_bytes,
             work_bytes: memory.work,
             memory_bytes: memory.total(),
             weight_bytes_per_token: cost.weight_bytes,

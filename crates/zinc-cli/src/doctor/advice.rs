@@ -393,6 +393,7 @@ mod tests {
     #[test]
     fn a_model_that_is_too_large_or_broken_is_warned_of() {
         let estimate = Estimate {
+            checkpoint_bytes: 0,
             memory: MemoryPlan {
                 weights: 100 << 30,
                 kv_cache: 0,

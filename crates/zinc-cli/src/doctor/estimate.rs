@@ -63,7 +63,7 @@ impl ModelReport {
             Ok(estimate) => estimate,
             Err(obstacle) => return Self { file, needs: None, obstacle: Some(obstacle), expected: Vec::new() },
         };
-        let Estimate { memory, cost, dispatches_per_token, barriers_per_token } = *estimate;
+        let Estimate { memory, cost, dispatches_per_token, barriers_per_token, .. } = *estimate;
         let needs = Needs {
             memory_bytes: memory.total(),
             available_bytes,
@@ -101,6 +101,7 @@ mod tests {
 
     fn estimate() -> Estimate {
         Estimate {
+            checkpoint_bytes: 0,
             memory: MemoryPlan {
                 weights: 1000,
                 kv_cache: 200,

@@ -209,6 +209,7 @@ mod tests {
         let (plan, heaps) = (plan(h100()), heaps(&h100()));
         let mut findings = findings(&plan, &heaps);
         let estimate = Estimate {
+            checkpoint_bytes: 0,
             memory: MemoryPlan {
                 weights: 18 << 30,
                 kv_cache: 384 << 20,

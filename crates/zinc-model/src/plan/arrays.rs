@@ -1,5 +1,7 @@
 //! The arrays that a step works on, and how large they are.
 
+use std::ops::Range;
+
 use zinc_kernels::ops::{
     CANDIDATE_BYTES, CacheFormat, DeltaHeads, GRIDS_BYTES, Heads, TILE_BYTES, candidate_count, items_bytes,
     masses_bytes, moments_bytes, rounded_bytes, shares_bytes,
@@ -34,9 +36,9 @@ pub enum Array {
     Key,
     /// New values, `[kv_heads, head_size]` f32.
     Value,
-    /// Keys of a layer, `[positions, kv_heads * head_size]`, of all lanes.
+    /// Keys of a layer, `[positions, kv_heads * head_size]`, of all lanes: those of the pool, or of the lanes' rings ([`CacheOptions::ring_pages`]).
     KeyCache(u32),
-    /// Values of a layer, `[positions, kv_heads * head_size]`, of all lanes.
+    /// Values of a layer, `[positions, kv_heads * head_size]`, of all lanes, likewise.
     ValueCache(u32),
     /// The recurrent state of a layer, [`DeltaHeads::recurrent_bytes`](zinc_kernels::ops::DeltaHeads::recurrent_bytes), of all lanes.
     Recurrent(u32),
@@ -120,6 +122,9 @@ pub enum Array {
 ///
 /// In a model of several lanes the cache is a pool of pages of [`PAGE_POSITIONS`], which the lanes share. In one of a single lane it has the positions of the lane
 /// one behind the other, so that nothing has to be looked up.
+///
+/// A layer with a window attends to its positions alone. It may have a ring of pages for each lane instead, in which a position takes the place of the one that is a
+/// whole ring before it, so that its part of the cache does not grow with the context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheOptions {
@@ -136,19 +141,28 @@ pub struct CacheOptions {
     pub value_format: CacheFormat,
     /// The most drafts that a step takes of a lane. A recurrent state has room for so many, by which it goes back when they are not accepted.
     pub drafts: u32,
+    /// The most rows of a lane in a step, drafts included, for which layers with a window have rings; 0 if these layers have all positions, as others do.
+    pub ring_rows: u32,
 }
 
 impl CacheOptions {
     /// A cache of `context` positions of one lane, with these formats of keys and values.
     #[must_use]
     pub const fn new(context: u32, key_format: CacheFormat, value_format: CacheFormat) -> Self {
-        Self { context, lanes: 1, cache_tokens: None, key_format, value_format, drafts: 0 }
+        Self { context, lanes: 1, cache_tokens: None, key_format, value_format, drafts: 0, ring_rows: 0 }
     }
 
     /// This cache for steps with so many drafts of a lane at most.
     #[must_use]
     pub const fn with_drafts(mut self, drafts: u32) -> Self {
         self.drafts = drafts;
+        self
+    }
+
+    /// This cache with rings for layers with a window, in which steps have so many rows of a lane at most; 0 is without rings.
+    #[must_use]
+    pub const fn with_rings(mut self, ring_rows: u32) -> Self {
+        self.ring_rows = ring_rows;
         self
     }
 
@@ -185,6 +199,37 @@ impl CacheOptions {
     #[must_use]
     pub fn positions(&self) -> u64 {
         if self.lanes > 1 { u64::from(self.pages()) * u64::from(PAGE_POSITIONS) } else { u64::from(self.context) }
+    }
+
+    /// Pages of the ring that each lane has in a layer with this window; 0 if the layer has all positions, because it has no window, or rings take as much memory.
+    ///
+    /// The first row of a step attends to `window - 1` positions before its own, of whose first page it may read all. All pages up to that of the step's last row are
+    /// there at the same time, so that the rows of a step take the place of nothing that they attend to. Drafts that are not accepted are rows of such a step, too.
+    #[must_use]
+    pub fn ring_pages(&self, window: Option<u32>) -> u32 {
+        let Some(window) = window.filter(|_| self.ring_rows > 0) else { return 0 };
+        let page = u64::from(PAGE_POSITIONS);
+        let pages = (u64::from(window) - 1 + u64::from(self.ring_rows) + page - 1).div_ceil(page);
+        let positions = u64::from(self.lanes) * pages * page;
+        // A pool has at most as many pages as a u32 counts.
+        if positions < self.positions() { pages as u32 } else { 0 }
+    }
+
+    /// The pages of a lane, by the order of its positions, that hold what the window of a row at `position` reaches into before it.
+    ///
+    /// # Panics
+    /// If the window has no positions.
+    #[must_use]
+    pub fn pages_before(window: u32, position: u32) -> Range<u32> {
+        let first = position.saturating_sub(window - 1);
+        let end = if first < position { position.div_ceil(PAGE_POSITIONS) } else { first / PAGE_POSITIONS };
+        first / PAGE_POSITIONS..end
+    }
+
+    /// How many pages of a lane's ring a checkpoint has in a layer with this window, at most; 0 if there are no rings, or a row attends to itself alone.
+    fn kept_pages(&self, window: Option<u32>) -> u32 {
+        let window = window.filter(|window| *window > 1 && self.ring_pages(Some(*window)) > 0);
+        window.map_or(0, |window| (window - 2).div_ceil(PAGE_POSITIONS) + 1)
     }
 
     /// The length of a sequence's array of tokens, in u32: one for each position, and room for the drafts behind the last one.
@@ -455,8 +500,36 @@ impl Sizes<'_> {
 
     /// Bytes of the keys, or values, of one layer; 0 if it has no attention.
     fn cache_bytes(&self, layer: u32, format: CacheFormat) -> u64 {
-        let width = self.config.attention(layer).map_or(0, AttentionLayer::kv_width);
-        self.cache.positions() * u64::from(width) * u64::from(format.bytes())
+        let attention = self.config.attention(layer);
+        attention.map_or(0, |attention| self.layer_positions(attention) * row_bytes(attention, format))
+    }
+
+    /// Bytes of the keys and the values of a layer at one position.
+    ///
+    /// # Panics
+    /// If the layer has no attention.
+    pub(crate) fn entry_bytes(&self, layer: u32) -> u64 {
+        self.bytes_at_position(self.config.attention_of_op(layer))
+    }
+
+    /// Pages of the ring that each lane has in a layer; 0 if there are no rings.
+    ///
+    /// # Panics
+    /// If the layer has no attention.
+    pub(crate) fn ring_pages(&self, layer: u32) -> u32 {
+        self.cache.ring_pages(self.config.attention_of_op(layer).window)
+    }
+
+    /// Positions that a layer has room for, of all lanes.
+    fn layer_positions(&self, attention: &AttentionLayer) -> u64 {
+        match self.cache.ring_pages(attention.window) {
+            0 => self.cache.positions(),
+            pages => u64::from(self.cache.lanes) * u64::from(pages) * u64::from(PAGE_POSITIONS),
+        }
+    }
+
+    fn bytes_at_position(&self, attention: &AttentionLayer) -> u64 {
+        row_bytes(attention, self.cache.key_format) + row_bytes(attention, self.cache.value_format)
     }
 
     /// Bytes of the recurrent state of a lane and a layer, a multiple of 16; 0 if it has none.
@@ -466,18 +539,25 @@ impl Sizes<'_> {
         delta_net.map_or(0, |delta_net| delta_net.heads().recurrent_bytes(self.cache.drafts))
     }
 
-    /// Bytes of the keys and values of all layers at one position.
+    /// Bytes of the keys and values at one position of all layers whose part of the cache grows with the context: those without rings.
     #[must_use]
     pub fn position_bytes(&self) -> u64 {
-        let formats = [self.cache.key_format, self.cache.value_format];
-        let elements: u64 = self.attentions().map(|attention| u64::from(attention.kv_width())).sum();
-        elements * formats.map(|format| u64::from(format.bytes())).iter().sum::<u64>()
+        let growing = self.attentions().filter(|attention| self.cache.ring_pages(attention.window) == 0);
+        growing.map(|attention| self.bytes_at_position(attention)).sum()
     }
 
     /// Bytes of the keys and values of all layers.
     #[must_use]
     pub fn kv_bytes(&self) -> u64 {
-        self.cache.positions() * self.position_bytes()
+        self.attentions().map(|attention| self.layer_positions(attention) * self.bytes_at_position(attention)).sum()
+    }
+
+    /// Bytes of the keys and values that a checkpoint has of the rings of a lane, at most; 0 if there are no rings.
+    #[must_use]
+    pub fn window_bytes(&self) -> u64 {
+        let pages = |attention: &AttentionLayer| u64::from(self.cache.kept_pages(attention.window));
+        let bytes = |attention| pages(attention) * u64::from(PAGE_POSITIONS) * self.bytes_at_position(attention);
+        self.attentions().map(bytes).sum()
     }
 
     /// Bytes of the table of rotations.
@@ -485,6 +565,11 @@ impl Sizes<'_> {
     pub fn rotation_bytes(&self) -> u64 {
         u64::from(self.cache.context) * u64::from(self.config.rope.dims) * 4
     }
+}
+
+/// Bytes of the keys, or the values, of a layer at one position.
+fn row_bytes(attention: &AttentionLayer, format: CacheFormat) -> u64 {
+    u64::from(attention.kv_width()) * u64::from(format.bytes())
 }
 
 fn heads(attention: &AttentionLayer) -> Heads {
@@ -564,6 +649,32 @@ mod tests {
         }
         // Seven key heads in all, of 64 elements of 2 bytes and 64 of 4.
         assert_eq!(Sizes { config: &together, cache: CACHE }.position_bytes(), 7 * 64 * 6);
+    }
+
+    /// Whatever the window, the position and the rows of the step: a checkpoint has no more pages than it has room for and all positions that the first row attends to, and a
+    /// ring has room for the pages from these to the last row.
+    #[test]
+    fn rings_hold_what_steps_reach_into() {
+        for window in [1, 2, 3, 63, 64, 65, 66, 127, 128, 129, 130, 300] {
+            for rows in [1, 2, 16, 63, 64, 65, 500] {
+                let cache =
+                    CacheOptions { ring_rows: rows, ..CacheOptions::new(1 << 20, CacheFormat::F16, CacheFormat::F16) };
+                let (ring, kept) = (cache.ring_pages(Some(window)), cache.kept_pages(Some(window)));
+                let (mut most, mut most_kept) = (0, 0);
+                for position in 0..700_u32 {
+                    let pages = CacheOptions::pages_before(window, position);
+                    let attended = position.saturating_sub(window - 1)..position;
+                    assert!(attended.clone().all(|at| pages.contains(&(at / PAGE_POSITIONS))), "{window}: {position}");
+                    assert_eq!(pages.is_empty(), attended.is_empty(), "{window}: {position}");
+                    let last = (position + rows - 1) / PAGE_POSITIONS;
+                    most = most.max(last + 1 - attended.start / PAGE_POSITIONS);
+                    most_kept = most_kept.max(pages.len() as u32);
+                }
+                assert_eq!((ring, kept), (most, most_kept), "a window of {window} and {rows} rows");
+            }
+        }
+        let without = CacheOptions::new(1 << 20, CacheFormat::F16, CacheFormat::F16);
+        assert_eq!((without.ring_pages(Some(128)), without.kept_pages(Some(128))), (0, 0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use zinc_kernels::step::StepShape;
 
-use super::{Array, GateUpBiases, Op, Product, Routing, Sizes};
+use super::{GateUpBiases, Op, Product, Routing, Sizes};
 use crate::weights::{ModelWeights, TensorId};
 
 /// Bytes of memory that a card reads in a second: a Radeon AI PRO R9700, by its data sheet (docs/rdna4.md).
@@ -89,11 +89,10 @@ impl Op {
             let cost = chosen(layer, id);
             Cost { weight_bytes: cost.weight_bytes.min(whole(id).weight_bytes), ..cost }
         };
-        let place = |array: Array| sizes.bytes(array) / sizes.cache.positions().max(1);
         let multiply = |products: &[Product]| -> Cost {
             products.iter().flat_map(|product| [Some(product.weights), product.bias]).flatten().map(whole).sum()
         };
-        let key_and_value = |layer: u32| place(Array::KeyCache(layer)) + place(Array::ValueCache(layer));
+        let key_and_value = |layer: u32| sizes.entry_bytes(layer);
         // The preparation of the rows' queries and keys, and the append of keys and values, which are written.
         let append = |layer: u32, norms: Option<(TensorId, TensorId)>, queries: bool| {
             let cost = norms.map(|(q, k)| whole(q) + whole(k)).unwrap_or_default();

@@ -63,11 +63,12 @@ impl InterpreterModel {
                 ring_slots: crate::InflightDepth::MAX,
                 lanes: 1,
                 pages: None,
-                // It keeps no checkpoints, so that a sequence with a recurrent state begins at position 0.
+                // It keeps no checkpoints, so that a sequence with a recurrent state begins at position 0. Windows have all positions.
                 checkpoints: (model.config.recurrent_bytes(0) > 0).then_some(CheckpointLimits {
                     slots: 0,
                     page: 1,
                     spacing: CheckpointLimits::SPACING,
+                    inside_steps: false,
                 }),
                 feed_rows: 1,
                 last_token: LastToken::Alone,

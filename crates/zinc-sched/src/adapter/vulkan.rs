@@ -507,8 +507,8 @@ impl StepModel for VulkanModel {
         if range == 0 && !self.model.carries() { self.submit(step).map(Some) } else { self.feed_range(step, range) }
     }
 
-    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<Kept<Error>> {
-        self.keep_state(sequence, slot)
+    fn keep(&mut self, sequence: SequenceId, slot: u32, position: u32) -> Result<Kept<Error>> {
+        self.keep_state(sequence, slot, position)
     }
 
     fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<()> {

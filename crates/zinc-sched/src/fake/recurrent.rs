@@ -1,4 +1,5 @@
-//! The recurrent states of the simulated model: which tokens the state of each lane has really taken in, and the copies of states in the slots of checkpoints.
+//! The states of the simulated model, recurrent ones or those of windows: which tokens the state of each lane has really taken in, and the copies of states in the slots of
+//! checkpoints.
 
 use super::FakeModel;
 use crate::model::{CheckpointLimits, ModelLimits, SequenceId, SequenceStart};
@@ -6,13 +7,15 @@ use crate::model::{CheckpointLimits, ModelLimits, SequenceId, SequenceStart};
 /// A state: the tokens that it has taken in, one that is nobody's where it is broken.
 type State = Vec<u32>;
 
-/// The states of a model that has recurrent ones.
+/// The states of a model that has them.
 pub(super) struct Recurrent {
     limits: CheckpointLimits,
     /// A token that nobody samples.
     broken: u32,
+    /// The most rows of a step, and so how far behind its end a copy of the state may be that is taken inside steps.
+    most_rows: u32,
     lanes: Vec<State>,
-    slots: Vec<Option<State>>,
+    slots: Vec<Option<(State, u32)>>,
 }
 
 /// A copy of a state that is queued behind a step.
@@ -20,15 +23,17 @@ pub(super) struct Recurrent {
 pub(super) struct QueuedCopy {
     lane: usize,
     slot: usize,
+    position: u32,
 }
 
 impl Recurrent {
     /// The empty states of a model, if it has any.
     pub(super) fn new(limits: ModelLimits) -> Option<Self> {
-        let ModelLimits { lanes, checkpoints, vocabulary_tokens, .. } = limits;
+        let ModelLimits { lanes, checkpoints, vocabulary_tokens, feed_rows, .. } = limits;
         checkpoints.map(|limits| Self {
             limits,
             broken: vocabulary_tokens,
+            most_rows: feed_rows,
             lanes: vec![State::new(); lanes as usize],
             slots: vec![None; limits.slots as usize],
         })
@@ -56,9 +61,15 @@ impl Recurrent {
         tokens.is_empty() || self.lanes[lane] == tokens
     }
 
-    /// Copies the state of a lane into a slot.
-    pub(super) fn copy(&mut self, QueuedCopy { lane, slot }: QueuedCopy) {
-        self.slots[slot] = Some(self.lanes[lane].clone());
+    /// Copies the state of a lane into a slot: what it has taken in by now, or the part of it that is asked for, if it may be taken inside steps and goes back no further
+    /// than a step does.
+    pub(super) fn copy(&mut self, QueuedCopy { lane, slot, position }: QueuedCopy) {
+        let mut state = self.lanes[lane].clone();
+        let further = state.len().saturating_sub(position as usize);
+        if self.limits.inside_steps && further < self.most_rows as usize {
+            state.truncate(position as usize);
+        }
+        self.slots[slot] = Some((state, position));
     }
 
     /// Makes the state in a slot that of the lane in which a sequence is opened.
@@ -74,7 +85,8 @@ impl Recurrent {
         );
         let slots = self.slots.len();
         let state = self.slots.get(slot as usize).unwrap_or_else(|| panic!("slot {slot} of {slots} restored"));
-        let state = state.as_ref().unwrap_or_else(|| panic!("slot {slot} restored, which is empty"));
+        let (state, position) = state.as_ref().unwrap_or_else(|| panic!("slot {slot} restored, which is empty"));
+        assert_eq!(*position, cached, "the position of what slot {slot} holds, and that where it is restored");
         self.lanes[start.lane as usize].clone_from(state);
     }
 }
@@ -92,13 +104,13 @@ impl FakeModel {
     }
 
     /// Queues a copy of a sequence's state into a slot, behind the steps in flight.
-    pub(super) fn queue_copy(&mut self, sequence: SequenceId, slot: u32) {
+    pub(super) fn queue_copy(&mut self, sequence: SequenceId, slot: u32, position: u32) {
         let lane = self.lane_of(sequence, "keep");
         assert!(!self.is_begun(sequence), "keep between the ranges of a step of its sequence");
         let recurrent = self.recurrent.as_mut().expect("keep of a state that there is not");
         let slots = recurrent.slots.len();
         assert!((slot as usize) < slots, "keep in slot {slot} of {slots}");
-        let copy = QueuedCopy { lane, slot: slot as usize };
+        let copy = QueuedCopy { lane, slot: slot as usize, position };
         match self.in_flight.back_mut() {
             Some(last) => last.copies.push(copy),
             None => recurrent.copy(copy),

@@ -231,7 +231,7 @@ fn a_step_feeds_all_of_its_lanes_or_none() {
 
 /// A model of one lane with a recurrent state and two slots, for pages of two positions.
 fn recurrent() -> FakeModel {
-    let checkpoints = Some(CheckpointLimits { slots: 2, page: 2, spacing: 4 });
+    let checkpoints = Some(CheckpointLimits { slots: 2, page: 2, spacing: 4, inside_steps: false });
     let limits = ModelLimits { checkpoints, feed_rows: 8, ..FakeOptions::default().limits };
     FakeModel::new(FakeOptions { limits, ..FakeOptions::default() }, ManualClock::new())
 }
@@ -241,7 +241,7 @@ fn kept() -> FakeModel {
     let mut model = recurrent();
     let sequence = model.open(&start(&[1, 2, 3, 4, 5], 0, 2)).unwrap();
     let first = model.submit(&Step { lanes: &[fed_by(sequence, 2)], grown: &[] }).unwrap();
-    model.keep(sequence, 1).unwrap();
+    model.keep(sequence, 1, 2).unwrap();
     let second = model.submit(&Step { lanes: &[fed_by(sequence, 2)], grown: &[] }).unwrap();
     for ticket in [first, second] {
         model.wait(ticket).unwrap();

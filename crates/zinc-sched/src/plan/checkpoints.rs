@@ -40,15 +40,27 @@ impl CheckpointPlan {
     }
 
     /// The first position behind this one where a step that feeds has to end.
-    pub fn next_in_prompt(&self, position: u32) -> Option<u32> {
+    pub fn next_stop(&self, position: u32) -> Option<u32> {
+        if self.limits?.inside_steps { None } else { self.next_in_prompt(position) }
+    }
+
+    /// The positions where a checkpoint is taken behind a step that takes in `rows` tokens and ends at this position.
+    pub fn due(&self, rows: u32, end: u32) -> Vec<u32> {
+        let is_inside = self.limits.is_some_and(|limits| limits.inside_steps);
+        let first = if is_inside { end.saturating_sub(rows) + 1 } else { end };
+        (first..=end).filter(|position| self.is_at(*position)).collect()
+    }
+
+    /// The first position behind this one where a checkpoint is taken inside the prompt.
+    fn next_in_prompt(&self, position: u32) -> Option<u32> {
         self.limits?;
         let regular = self.distance.and_then(|distance| (position / distance + 1).checked_mul(distance));
         let all = self.ends.into_iter().chain(regular);
         all.filter(|at| *at > position && *at > self.first && *at < self.tokens).min()
     }
 
-    /// Whether a checkpoint is taken behind a step that ends at this position.
-    pub fn is_at(&self, position: u32) -> bool {
+    /// Whether a checkpoint is taken at this position.
+    fn is_at(&self, position: u32) -> bool {
         let Some(limits) = self.limits.filter(|_| position > self.first) else { return false };
         if position < self.tokens {
             self.next_in_prompt(position - 1) == Some(position)
@@ -75,7 +87,12 @@ mod tests {
 
     /// A plan of a model with so many slots, for pages of 4 positions and regular checkpoints at a distance of 8.
     fn plan(slots: u32, prompt: u32, tokens: u32, first: u32) -> CheckpointPlan {
-        CheckpointPlan::new(Some(CheckpointLimits { slots, page: 4, spacing: 8 }), prompt, tokens, first)
+        CheckpointPlan::new(
+            Some(CheckpointLimits { slots, page: 4, spacing: 8, inside_steps: false }),
+            prompt,
+            tokens,
+            first,
+        )
     }
 
     /// All positions up to `last` where the plan has a checkpoint.
@@ -117,8 +134,7 @@ mod tests {
             for tokens in 1..60 {
                 for first in 0..tokens {
                     let own = plan(slots, tokens, tokens, first);
-                    let stops =
-                        std::iter::successors(own.next_in_prompt(first), |position| own.next_in_prompt(*position));
+                    let stops = std::iter::successors(own.next_stop(first), |position| own.next_stop(*position));
                     let inside: Vec<u32> = all(own, 60).into_iter().filter(|position| *position < tokens).collect();
                     assert_eq!(stops.collect::<Vec<_>>(), inside, "{slots} slots, {tokens} tokens from {first} on");
                     assert!(inside.len() as u32 <= slots / 2 + 1, "{inside:?} of {slots} slots");
@@ -129,10 +145,28 @@ mod tests {
 
     #[test]
     fn the_largest_context_does_not_overflow() {
-        let limits = CheckpointLimits { slots: 2, page: 64, spacing: 1 << 31 };
+        let limits = CheckpointLimits { slots: 2, page: 64, spacing: 1 << 31, inside_steps: false };
         let own = CheckpointPlan::new(Some(limits), u32::MAX, u32::MAX, 0);
-        assert_eq!(own.next_in_prompt(0), Some(1 << 31));
-        assert_eq!(own.next_in_prompt(1 << 31), Some(u32::MAX - 63));
-        assert_eq!(own.next_in_prompt(u32::MAX - 63), None);
+        assert_eq!(own.next_stop(0), Some(1 << 31));
+        assert_eq!(own.next_stop(1 << 31), Some(u32::MAX - 63));
+        assert_eq!(own.next_stop(u32::MAX - 63), None);
+    }
+
+    /// Where checkpoints may lie inside steps, no step ends for their sake, and those are taken that lie behind one of its rows, whatever the steps.
+    #[test]
+    fn checkpoints_inside_steps_cut_none() {
+        for tokens in 1..60 {
+            for first in 0..tokens {
+                let cutting = plan(4, tokens, tokens, first);
+                let limits = cutting.limits.map(|limits| CheckpointLimits { inside_steps: true, ..limits });
+                let own = CheckpointPlan { limits, ..cutting };
+                assert!((0..tokens).all(|position| own.next_stop(position).is_none()));
+                for rows in 1..20 {
+                    let steps = (0..).map(|step| first + step * rows).take_while(|begin| *begin < 60);
+                    let taken: Vec<u32> = steps.flat_map(|begin| own.due(rows, begin + rows)).collect();
+                    assert_eq!(taken, all(cutting, first + (60 - first).div_ceil(rows) * rows), "{rows} rows, {own:?}");
+                }
+            }
+        }
     }
 }

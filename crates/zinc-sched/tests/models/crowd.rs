@@ -37,12 +37,15 @@ pub(crate) struct Way {
     pub(crate) max_gap: Duration,
     /// How many drafts are looked up for each step of a sequence that runs alone; 0 is none.
     pub(crate) max_drafts: u32,
+    /// Whether layers with a window have rings.
+    pub(crate) rings: bool,
 }
 
 impl Way {
     /// A sequence alone, without pages.
     fn alone(context: u32) -> Self {
-        Self { lanes: 1, pages: 0, depth: 2, context, feed_rows: 32, max_gap: EngineOptions::MAX_GAP, max_drafts: 0 }
+        let max_gap = EngineOptions::MAX_GAP;
+        Self { lanes: 1, pages: 0, depth: 2, context, feed_rows: 32, max_gap, max_drafts: 0, rings: false }
     }
 
     fn load(self, gpu: &Gpu, model: &Arc<Model>) -> Arc<DeviceModel> {
@@ -52,6 +55,7 @@ impl Way {
         let sampling_shape = StepShape::of(self.lanes.max(1 + self.max_drafts));
         let counts = RowCounts::new(self.feed_rows, sampling_shape.rows());
         let options = LoadOptions::new(cache).with_counts(counts);
+        let options = if self.rings { options.with_rings() } else { options };
         Arc::new(DeviceModel::load(&gpu.pipelines, model, options, &mut |_| {}).expect("a tiny model loads"))
     }
 

@@ -56,7 +56,7 @@ fn a_sequence_alone_is_drafted_and_company_changes_nothing() {
         let asks: Vec<Ask> = first.chain(again).collect();
         for (lanes, pages, depth, max_drafts) in ways.iter().copied() {
             let max_gap = EngineOptions::MAX_GAP;
-            let way = Way { lanes, pages, depth, context: CONTEXT, feed_rows: 32, max_gap, max_drafts };
+            let way = Way { lanes, pages, depth, context: CONTEXT, feed_rows: 32, max_gap, max_drafts, rings: false };
             let mut crowd = Crowd::new(&gpu, &model, way);
             let answers = crowd.answer(&known, &asks);
             let whole = answers.iter().filter(|answer| answer.is_whole);

@@ -24,6 +24,7 @@ mod poisoned;
 mod pressure;
 mod qwen35;
 mod ranges;
+mod rings;
 mod rows;
 mod score;
 mod secrets;

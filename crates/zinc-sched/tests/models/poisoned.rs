@@ -14,22 +14,23 @@ use zinc_sched::{
 };
 use zinc_vk::{Access, Buffer, Placement, QueueKind, RecordingBuilder, TimelinePoint};
 
-use crate::cache::{POISON, poison_cache};
+use crate::cache::{POISON, Rings, poison_cache};
 use crate::gpu::Gpu;
 
 /// What a sequence had in the cache when it was closed: keys and values at its positions.
 pub(crate) struct Closed {
     /// Its tokens when it was opened.
     pub(crate) tokens: Vec<u32>,
-    /// Its pages of each layer's keys or values, in turn.
+    /// Its pages of each layer's keys or values, in turn, or the ring of its lane.
     left: Arc<Buffer>,
     layer_bytes: Vec<u64>,
+    rings: Vec<Option<Rings>>,
     /// They are there once the point is reached. Nobody waits before all is answered: steps of others may wait for their gates meanwhile.
     copied: TimelinePoint,
 }
 
 impl Closed {
-    /// Whether each layer begins with these keys or values, in turn; the first layer that does not is the error.
+    /// Whether each layer begins with these keys or values, in turn, or a ring has the last of them; the first layer that does not is the error.
     ///
     /// # Panics
     /// If the device is lost, or the sequence had fewer pages than are expected.
@@ -38,6 +39,15 @@ impl Closed {
         assert_eq!(layers.len(), self.layer_bytes.len(), "layers");
         let mut offset = 0;
         for (layer, (expected, bytes)) in layers.iter().zip(&self.layer_bytes).enumerate() {
+            if let Some(rings) = self.rings[layer] {
+                let mut ring = vec![0; *bytes as usize];
+                self.left.read(offset, &mut ring);
+                if rings.difference(&ring, expected).is_some() {
+                    return Err(layer);
+                }
+                offset += bytes;
+                continue;
+            }
             assert!(expected.len() as u64 <= *bytes, "{} bytes in pages of {bytes}", expected.len());
             let mut found = vec![0; expected.len()];
             self.left.read(offset, &mut found);
@@ -50,12 +60,14 @@ impl Closed {
     }
 }
 
-/// A model on the device that poisons pages before a sequence gets them, and keeps what lies in them when it is closed.
+/// A model on the device that poisons pages before a sequence gets them, and the rings of its lane, and keeps what lies in them when it is closed.
 pub(crate) struct Poisoned<'a> {
     gpu: &'a Gpu,
     driven: VulkanModel,
     loaded: Arc<DeviceModel>,
-    open: HashMap<SequenceId, (Vec<u32>, Vec<u32>)>,
+    rings: Vec<Option<Rings>>,
+    /// The tokens, the pages and the lane of each sequence that is open.
+    open: HashMap<SequenceId, (Vec<u32>, Vec<u32>, u32)>,
     /// The sequences that were closed, in order. Whoever looks at them may take them.
     pub(crate) closed: RefCell<Vec<Closed>>,
     /// How many sequences the steps had that sampled.
@@ -69,7 +81,8 @@ impl<'a> Poisoned<'a> {
     pub(crate) fn new(gpu: &'a Gpu, driven: VulkanModel, loaded: Arc<DeviceModel>) -> Self {
         poison_cache(gpu, &loaded);
         let (closed, sampled) = (RefCell::default(), BTreeSet::new());
-        Self { gpu, driven, loaded, open: HashMap::new(), closed, sampled, given_pages: 0 }
+        let rings = Rings::of(&loaded);
+        Self { gpu, driven, loaded, rings, open: HashMap::new(), closed, sampled, given_pages: 0 }
     }
 
     /// Poisons pages behind all that was submitted so far.
@@ -78,13 +91,27 @@ impl<'a> Poisoned<'a> {
         let device = self.gpu.pipelines.device();
         let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "poison")?;
         recording.barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_WRITE);
-        for cache in self.loaded.caches() {
+        for (cache, _) in self.loaded.caches().iter().zip(&self.rings).filter(|(_, rings)| rings.is_none()) {
             let bytes = cache.size() / u64::from(self.loaded.cache().pages());
             for page in pages {
                 recording.fill(cache, u64::from(*page) * bytes, bytes, u32::from_ne_bytes([POISON; 4]));
             }
         }
         recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE);
+        device.compute_queue().submit(&recording.finish()?, &[])?;
+        Ok(())
+    }
+
+    /// Poisons the rings of a lane behind all that was submitted so far.
+    fn poison_rings(&self, lane: u32) -> Result<(), Error> {
+        let device = self.gpu.pipelines.device();
+        let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "poison")?;
+        recording.barrier(Access::SHADER_READ | Access::SHADER_WRITE, Access::TRANSFER_WRITE);
+        for (cache, _) in self.loaded.caches().iter().zip(&self.rings).filter(|(_, rings)| rings.is_some()) {
+            let bytes = cache.size() / u64::from(self.loaded.cache().lanes);
+            recording.fill(cache, u64::from(lane) * bytes, bytes, u32::from_ne_bytes([POISON; 4]));
+        }
+        recording.barrier(Access::TRANSFER_WRITE, Access::SHADER_READ | Access::SHADER_WRITE | Access::TRANSFER_WRITE);
         device.compute_queue().submit(&recording.finish()?, &[])?;
         Ok(())
     }
@@ -103,22 +130,33 @@ impl StepModel for Poisoned<'_> {
 
     fn open(&mut self, start: &SequenceStart<'_>) -> Result<SequenceId, Error> {
         self.poison(&start.pages[(start.cached / PAGE_POSITIONS) as usize..])?;
+        // What a window needs of the tokens that are cached comes from a checkpoint.
+        self.poison_rings(start.lane)?;
         let sequence = self.driven.open(start)?;
-        self.open.insert(sequence, (start.tokens.to_vec(), start.pages.to_vec()));
+        self.open.insert(sequence, (start.tokens.to_vec(), start.pages.to_vec(), start.lane));
         Ok(sequence)
     }
 
     fn close(&mut self, sequence: SequenceId) {
-        let (tokens, pages) = self.open.remove(&sequence).expect("it is open");
+        let (tokens, pages, lane) = self.open.remove(&sequence).expect("it is open");
         let device = self.gpu.pipelines.device();
         let mut recording = RecordingBuilder::new(device, QueueKind::Compute, "closed").expect("a recording");
         recording.barrier(Access::SHADER_WRITE, Access::TRANSFER_READ);
         let of_page = |cache: &Arc<Buffer>| cache.size() / u64::from(self.loaded.cache().pages());
-        let layer_bytes: Vec<u64> =
-            self.loaded.caches().iter().map(|cache| pages.len() as u64 * of_page(cache)).collect();
+        let lanes = u64::from(self.loaded.cache().lanes);
+        let layers = || self.loaded.caches().iter().zip(&self.rings);
+        let layer_bytes: Vec<u64> = layers()
+            .map(|(cache, rings)| rings.map_or(pages.len() as u64 * of_page(cache), |_| cache.size() / lanes))
+            .collect();
         let left = Buffer::new(device, "closed", layer_bytes.iter().sum(), Placement::Readback).expect("a buffer");
         let mut offset = 0;
-        for cache in self.loaded.caches() {
+        for (cache, rings) in layers() {
+            if rings.is_some() {
+                let bytes = cache.size() / lanes;
+                recording.copy(cache, u64::from(lane) * bytes, &left, offset, bytes);
+                offset += bytes;
+                continue;
+            }
             let bytes = of_page(cache);
             for page in &pages {
                 recording.copy(cache, u64::from(*page) * bytes, &left, offset, bytes);
@@ -127,7 +165,7 @@ impl StepModel for Poisoned<'_> {
         }
         let recording = recording.finish().expect("a recording");
         let copied = device.compute_queue().submit(&recording, &[]).expect("submitted");
-        self.closed.get_mut().push(Closed { tokens, left, layer_bytes, copied });
+        self.closed.get_mut().push(Closed { tokens, left, layer_bytes, rings: self.rings.clone(), copied });
         self.driven.close(sequence);
     }
 
@@ -152,8 +190,8 @@ impl StepModel for Poisoned<'_> {
         self.driven.submit_range(step, range)
     }
 
-    fn keep(&mut self, sequence: SequenceId, slot: u32) -> Result<Kept<Error>, Error> {
-        self.driven.keep(sequence, slot)
+    fn keep(&mut self, sequence: SequenceId, slot: u32, position: u32) -> Result<Kept<Error>, Error> {
+        self.driven.keep(sequence, slot, position)
     }
 
     fn guide(&mut self, ticket: Ticket, sequence: SequenceId, guide: &Guide) -> Result<(), Error> {

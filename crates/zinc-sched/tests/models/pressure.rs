@@ -48,7 +48,8 @@ fn few_pages_and_known_ones_change_nothing() {
         let asks: Vec<Ask> = first.chain(again).collect();
         for (lanes, pages, depth) in ways.iter().copied() {
             let max_gap = EngineOptions::MAX_GAP;
-            let way = Way { lanes, pages, depth, context: CONTEXT, feed_rows: 32, max_gap, max_drafts: 0 };
+            let way =
+                Way { lanes, pages, depth, context: CONTEXT, feed_rows: 32, max_gap, max_drafts: 0, rings: false };
             let mut crowd = Crowd::new(&gpu, &model, way);
             let answers = crowd.answer(&known, &asks);
             let whole = answers.iter().filter(|answer| answer.is_whole).count();

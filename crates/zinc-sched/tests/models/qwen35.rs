@@ -66,7 +66,7 @@ fn filled_states_go_on_at_their_position() {
         let (last, greedy) = (golden.ids.len() as u32 - 1, Sampling::GREEDY);
         for (filled, finish) in [(last, None), (last - 1, Some(DeviceFinish::NonFinite)), (last, None)] {
             loaded.fill_cache(filled).expect("the cache is filled");
-            let state = model.state(0).expect("the state is read");
+            let state = model.state(0, filled).expect("the state is read");
             model.put_checkpoint(0, &state).expect("it is written");
             let start = SequenceStart { restored: Some(0), ..SequenceStart::new(&golden.ids, last, 4, &greedy) };
             let sequence = model.open(&start).expect("opened");

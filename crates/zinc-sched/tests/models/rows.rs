@@ -147,7 +147,7 @@ impl Steps for OnDevice<'_> {
         let lane = self.state().lane;
         // The last token of a prompt counts as sampled only if it is the first row of a step. A recurrent state would take it in twice.
         let fed = lane.prompt_length.saturating_sub(1 + lane.position);
-        let is_fed = fed > 0 && !self.model.recurrent(0).is_empty();
+        let is_fed = fed > 0 && self.model.model().config.recurrent_bytes(0) > 0;
         self.want(if is_fed { plan.shape.rows().min(fed) } else { plan.shape.rows() });
         // Each range is a submission, as those of a model are, since a processor takes long for a step of thousands of rows.
         let mut ranges = self.model.ranges(plan.clone(), MOST_RANGE);
@@ -197,7 +197,7 @@ impl OnDevice<'_> {
     /// Overwrites all keys and values, and recurrent states, with NaN.
     fn poison_cache(&self) {
         let device = self.gpu.pipelines.device();
-        let states: Vec<Arc<Buffer>> = self.model.recurrent(0).into_iter().map(|part| part.buffer).collect();
+        let states: Vec<Arc<Buffer>> = self.model.state(0, 0).into_iter().map(|part| part.buffer).collect();
         for cache in self.model.caches().iter().chain(&states) {
             let poison = Buffer::new(device, "poison", cache.size(), Placement::Upload).expect("a buffer");
             poison.write(0, &vec![0xff; cache.size() as usize]);

@@ -137,7 +137,7 @@ fn nobody_says_the_secret_of_another() {
     let mut alone = Alone::new(&gpu, &model, CONTEXT);
     // Prompts are read in whole steps, so that many sequences generate at once.
     let (lanes, max_gap) = (64, Duration::from_secs(60));
-    let way = Way { lanes, pages, depth: 4, context: CONTEXT, feed_rows: 128, max_gap, max_drafts: 0 };
+    let way = Way { lanes, pages, depth: 4, context: CONTEXT, feed_rows: 128, max_gap, max_drafts: 0, rings: false };
     let mut crowd = Crowd::new(&gpu, &model, way);
     let (mut cached, mut gone) = (0, 0);
     for first in (0..count).step_by(ROUND as usize) {

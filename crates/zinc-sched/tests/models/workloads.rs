@@ -61,6 +61,7 @@ fn a_workload_is_answered_alike_with_a_cold_and_a_warm_cache() {
                 feed_rows: FEED_ROWS,
                 max_gap,
                 max_drafts: 0,
+                rings: false,
             };
             let mut crowd = Crowd::new(&gpu, &model, way);
             let asks: Vec<Ask> = (0..sequences as usize).map(Ask::now).collect();

@@ -206,7 +206,6 @@ pub(super) const FLAGS: &[Foreign] = &[
             "--no-kv-unified",
             "-dkvc",
             "--dump-kv-cache",
-            "--swa-full",
         ],
         Switch,
         "is about how the cache is laid out for several sequences",

@@ -158,6 +158,13 @@ pub(super) const FLAGS: &[Foreign] = &[
     )
     .only_in(WITHOUT_ANSWERS),
     accepted(
+        &["--swa-full"],
+        Switch,
+        "keeps all positions of layers with a sliding window in the cache",
+        "this command has no cache",
+    )
+    .only_in(&["tokenize", "template"]),
+    accepted(
         &["--cache-prompt", "--no-cache-prompt", "--cache-idle-slots", "--no-cache-idle-slots"],
         Switch,
         "says whether it remembers earlier prompts",

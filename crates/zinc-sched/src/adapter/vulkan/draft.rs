@@ -79,7 +79,7 @@ struct DraftPlans {
 
 impl Drafter {
     /// # Panics
-    /// If `target` has no room for the drafts beside its last token, or a draft model does not fit it or has a recurrent state.
+    /// If `target` has no room for the drafts beside its last token, or a draft model does not fit it or has a state that cannot be cut back.
     pub(super) fn new(target: &DeviceModel, source: DraftSource, act: ActFormat) -> Self {
         let plans = match &source {
             DraftSource::Lookup { .. } | DraftSource::Mtp { .. } | DraftSource::Replay { .. } => None,
@@ -93,7 +93,7 @@ impl Drafter {
                     other.0,
                     other.1
                 );
-                assert!(model.recurrent(0).is_empty(), "a draft model with a recurrent state");
+                assert!(model.state_bytes() == 0, "a draft model with a recurrent state or with rings");
                 let weights = &model.model().weights;
                 let feed = PlanOptions::new(PlanKind::Feed, act);
                 let most = StepShape::filled_by(model.counts().rows);
@@ -112,7 +112,7 @@ impl Drafter {
         let (rows, most) = (this.shape().rows(), target.counts().sampling_rows);
         assert!(rows <= most, "steps of {rows} rows sample, of a model that was loaded for {most}");
         let (drafts, most) = (this.max_drafts(), target.cache().drafts);
-        let is_recurrent = !target.recurrent(0).is_empty();
+        let is_recurrent = target.model().config.recurrent_bytes(0) > 0;
         assert!(
             !is_recurrent || drafts <= most,
             "{drafts} drafts, of a model whose recurrent states have room for {most}"

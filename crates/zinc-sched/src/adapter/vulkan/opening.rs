@@ -132,7 +132,7 @@ impl VulkanModel {
         let coming: Vec<u32> = self.free_slots.iter().copied().chain(taken).collect();
         let mut coming = coming.into_iter().cycle();
         loop {
-            let until_checkpoint = checkpoints.next_in_prompt(position).map_or(u32::MAX, |next| next - position);
+            let until_checkpoint = checkpoints.next_stop(position).map_or(u32::MAX, |next| next - position);
             let feeding = Feeding { rows: most.min(until_checkpoint), last_token: start.last_token };
             let Some((kind, rows)) = prompt_step(tokens - position, feeding) else { break };
             position += rows;

@@ -55,7 +55,7 @@ pub struct VulkanOptions {
     /// The longest range of layers in which such steps are submitted, by the cost model: [`MOST_RANGE`] or less. It bounds what the tokens of other lanes wait
     /// for at least.
     pub longest_range: Duration,
-    /// How many checkpoints are kept of recurrent states, if the model has any; 0 if none, so that every prompt is computed from its beginning.
+    /// How many checkpoints are kept of states, if the model has any; 0 if none, so that every prompt is computed from its beginning.
     pub checkpoints: u32,
     /// The distance of the checkpoints that are taken inside prompts and while tokens are sampled, in tokens; it is rounded up to whole pages.
     pub checkpoint_spacing: u32,
@@ -122,7 +122,7 @@ impl VulkanOptions {
         self
     }
 
-    /// Returns these options with so many checkpoints of recurrent states.
+    /// Returns these options with so many checkpoints of states.
     #[must_use]
     pub fn with_checkpoints(mut self, checkpoints: u32) -> Self {
         self.checkpoints = checkpoints;
