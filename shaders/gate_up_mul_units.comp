@@ -24,6 +24,7 @@ layout(constant_id = 13) const uint CHUNK_SUMS = 1;  // 1: a format with a scale
 layout(constant_id = 14) const uint FORMAT = 8;  // of both matrices
 layout(constant_id = 15) const uint ACTIVATION = 0;
 layout(constant_id = 16) const uint BIASES = 0; // 1: they are added to the products
+layout(constant_id = 17) const uint SPLITS = 1; // workgroups that share the groups of a block, without experts
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
 #define VECTORS 1
@@ -40,18 +41,19 @@ layout(constant_id = 16) const uint BIASES = 0; // 1: they are added to the prod
 const uint PAIR_ROWS = BLOCK_ROWS / 2; // of each of the two matrices
 
 void main() {
-    uint first = flat_workgroup() * PAIR_ROWS;
+    uint first = flat_workgroup() / SPLITS * PAIR_ROWS;
     if (first >= push.rows) return;
     uvec2 own = begin_pair();
     uint count = own.y;
     if (count == 0) return;
     uint64_t offset = uint64_t(own.x * push.rows + first) * uint64_t(row_bytes(FORMAT, COLUMNS));
-    multiply_block(FORMAT, uint64_t[2](push.gate + offset, push.up + offset), push.rows - first, push.x, count);
+    begin_values(push.group_values);
+    if (!multiply_block(FORMAT, uint64_t[2](push.gate + offset, push.up + offset), push.rows - first, push.x, count)) return;
     barrier();
     place_gated(count);
     const uint QUADS = PAIR_ROWS / 4;
     bool has_quads = has_gated_quads();
-    for (uint turn = 0; turn < VECTOR_FRAGMENTS; turn++) {
+    for (uint turn = 0; turn < SHOWN_TURNS; turn++) {
         show_results(turn);
         for (uint n = thread_index(); n < SHOWN_VECTORS * QUADS; n += gl_WorkGroupSize.x) {
             uint vector = turn * SHOWN_VECTORS + n / QUADS, row = n % QUADS * 4;

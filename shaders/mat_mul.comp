@@ -21,6 +21,7 @@ layout(constant_id = 7) const uint FORMAT_0 = 0;
 layout(constant_id = 8) const uint FORMAT_1 = 255;
 layout(constant_id = 9) const uint FORMAT_2 = 255;
 layout(constant_id = 10) const uint BIAS_BY_EXPERT = 0; // 1: the bias is [experts, rows]
+const uint SPLITS = 1; // a workgroup takes whole rows
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
 #define VECTORS 1

@@ -26,6 +26,7 @@ layout(constant_id = 15) const uint FORMAT_0 = 8;
 layout(constant_id = 16) const uint FORMAT_1 = 255;
 layout(constant_id = 17) const uint FORMAT_2 = 255;
 layout(constant_id = 18) const uint BIAS_BY_EXPERT = 0; // 1: the bias is [experts, rows]
+layout(constant_id = 19) const uint SPLITS = 1;         // workgroups that share the groups of a block, without experts
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
 #define VECTORS 1
@@ -44,12 +45,13 @@ void multiply(uint format, Product product, uint block, uint listed) {
     if (count == 0) return;
     if (BIAS_BY_EXPERT == 1) product.bias += uint64_t(own.x * product.rows) * 4;
     product.weights += uint64_t(own.x * product.rows + first) * uint64_t(row_bytes(format, COLUMNS));
-    multiply_block(format, uint64_t[1](product.weights), product.rows - first, push.x, count);
+    begin_values(push.group_values);
+    if (!multiply_block(format, uint64_t[1](product.weights), product.rows - first, push.x, count)) return;
     barrier();
     place_products(product, count);
     const uint QUADS = BLOCK_ROWS / 4;
     bool has_quads = has_result_quads(product);
-    for (uint turn = 0; turn < VECTOR_FRAGMENTS; turn++) {
+    for (uint turn = 0; turn < SHOWN_TURNS; turn++) {
         show_results(turn);
         for (uint n = thread_index(); n < SHOWN_VECTORS * QUADS; n += gl_WorkGroupSize.x) {
             uint vector = turn * SHOWN_VECTORS + n / QUADS, row = n % QUADS * 4;

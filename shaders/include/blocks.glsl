@@ -12,9 +12,11 @@
 // Subgroups share a block by rows and by vectors: ROW_SUBGROUPS of them have ROW_FRAGMENTS fragments of rows each, for every VECTOR_SUBGROUPS-th fragment
 // of vectors.
 //
-// Whoever includes this has the specialisation constants COLUMNS, TILE, DEPTH, STAGE_RUNS (4, 8 or 16), ROW_SUBGROUPS, ROW_FRAGMENTS, RAGGED, and those that say
-// what the formats of the launch need of shared memory: GAPS, PART_SCALES, MINIMUMS and CHUNK_SUMS; and defines MATRICES, the number of matrices that a block has
-// rows of.
+// Where a launch has few blocks, several workgroups share the groups of one (`group_values.glsl`).
+//
+// Whoever includes this has the specialisation constants COLUMNS, TILE, DEPTH, STAGE_RUNS (4, 8 or 16), ROW_SUBGROUPS, ROW_FRAGMENTS, RAGGED, SPLITS, and those
+// that say what the formats of the launch need of shared memory: GAPS, PART_SCALES, MINIMUMS and CHUNK_SUMS; and defines MATRICES, the number of matrices that a
+// block has rows of.
 
 const uint STAGE_CHUNKS = STAGE_RUNS / 2;    // of 32 elements
 const uint GROUP_STAGES = 16 / STAGE_RUNS;
@@ -41,6 +43,7 @@ shared float vector_scales[TILE];            // of the vectors' present groups
 shared float chunk_sums[1 + CHUNK_SUMS * (STAGE_CHUNKS * TILE - 1)]; // by chunk of the stage and vector: the sums of the activations
 
 #include "include/fragments.glsl"
+#include "include/group_values.glsl"
 
 // A thread loads from memory and stages: WEIGHT_TASKS chunks of rows of weights and VECTOR_TASKS runs of high or low bytes of vectors in each stage, and
 // once a group SUM_TASKS runs of parts of the vectors' sums and SCALE_TASKS of their scales.
@@ -323,7 +326,7 @@ void begin_group() {
     }
 }
 
-// Adds the present group to the results.
+// Adds the present group to the results, or stores its values where workgroups share the groups.
 void finish_group(uint format, uint group) {
     UNROLL for (uint g = 0; g < VECTOR_FRAGMENTS; g++) {
         Floats vector_scale;
@@ -334,24 +337,34 @@ void finish_group(uint format, uint group) {
             if (has_sub_blocks(format)) value = group_values(format, f, g);
             precise Floats scaled = PRODUCT(vector_scale, value);
             if (format == MXFP4) CLEAR_NEGLIGIBLE(scaled);
+            if (SPLITS > 1) {
+                STORE_SHARED(scaled, values_at, group * GROUP_VALUES + fragment_vector(g) * BLOCK_ROWS + fragment_row(f), BLOCK_ROWS);
+                continue;
+            }
             if (group > 0) scaled = SUM(block_results[n], scaled);
             block_results[n] = scaled;
         }
     }
 }
 
-// Multiplies rows of each matrix, of which `rows` are left from `first_row` on, with the first `count` vectors of the tile, and leaves the results in
-// `block_results`. The vectors lie at `x`, each as many bytes behind as `tile_offsets` says. Every thread takes part.
-void multiply_block(uint format, uint64_t first_row[MATRICES], uint rows, uint64_t x, uint count) {
+// What is staged is used up when a workgroup has stored its values.
+#define ARRIVED_BEFORE staged[0].x
+#include "include/arrivals.glsl"
+
+// Multiplies rows of each matrix, of which `rows` are left from `first_row` on, with the first `count` vectors of the tile, and leaves the results where
+// `show_results` finds them. The vectors lie at `x`, each as many bytes behind as `tile_offsets` says. Where workgroups share the groups, `begin_values` has been
+// called, and the last of them has the results. Says whether the workgroup has them. Every thread takes part and gets the same answer.
+bool multiply_block(uint format, uint64_t first_row[MATRICES], uint rows, uint64_t x, uint count) {
     begin_block(format, first_row, rows, count);
-    load_weights(format, 0);
-    for (uint stage = 0; stage < GROUPS * GROUP_STAGES; stage++) {
+    uvec2 groups = own_groups();
+    load_weights(format, groups.x * GROUP_STAGES);
+    for (uint stage = groups.x * GROUP_STAGES; stage < groups.y * GROUP_STAGES; stage++) {
         load_vectors(format, x, stage, count);
         barrier();
         fill_stage(format, stage, count);
         barrier();
         // Weights are loaded a stage ahead. Vectors are not: they are in the cache, since workgroups of other rows read them as well.
-        if (stage + 1 < GROUPS * GROUP_STAGES) load_weights(format, stage + 1);
+        if (stage + 1 < groups.y * GROUP_STAGES) load_weights(format, stage + 1);
         if (stage % GROUP_STAGES == 0) begin_group();
         if (is_filled(0, count)) {
             // Unrolled, this loop takes so many registers that a multiprocessor has no room for a second workgroup.
@@ -361,16 +374,19 @@ void multiply_block(uint format, uint64_t first_row[MATRICES], uint rows, uint64
             if (stage % GROUP_STAGES == GROUP_STAGES - 1) finish_group(format, stage / GROUP_STAGES);
         }
     }
+    return SPLITS == 1 || last_to_arrive(values_counter, SPLITS);
 }
 
 // Where the results of vectors lie takes the place of the scales, which are no longer needed then.
 #define RESULT_OFFSETS part_scales
 
-// Results pass to all threads through shared memory, those of so many vectors at a time.
-const uint SHOWN_VECTORS = VECTOR_SUBGROUPS * 16;
+// Results pass to all threads through shared memory, those of so many vectors at a time. Where workgroups share the groups, all of them are in memory.
+const uint SHOWN_VECTORS = SPLITS > 1 ? TILE : VECTOR_SUBGROUPS * 16;
+const uint SHOWN_TURNS = TILE / SHOWN_VECTORS;
 const uint SHOWN_ROW = BLOCK_ROWS / 4 + 1; // of one vector, with a place that keeps neighbours in different banks
 // Puts the results of vectors [SHOWN_VECTORS * turn, SHOWN_VECTORS * (turn + 1)) where `shown_results` finds them.
 void show_results(uint turn) {
+    if (SPLITS > 1) return;
     barrier();
     UNROLL for (uint g = 0; g < VECTOR_FRAGMENTS; g++) {
         if (g != turn) continue;
@@ -381,4 +397,7 @@ void show_results(uint turn) {
     barrier();
 }
 // Those of four neighbouring rows, the first of which is a multiple of 4.
-vec4 shown_results(uint vector, uint row) { return uintBitsToFloat(staged[vector % SHOWN_VECTORS * SHOWN_ROW + row / 4]); }
+vec4 shown_results(uint vector, uint row) {
+    if (SPLITS > 1) return sum_of_groups(vector, row);
+    return uintBitsToFloat(staged[vector % SHOWN_VECTORS * SHOWN_ROW + row / 4]);
+}

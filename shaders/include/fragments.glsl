@@ -29,6 +29,8 @@
 #define LOAD_OF_VECTORS(floats, numbers, at) coopMatLoad(floats, numbers, at, 0, gl_CooperativeMatrixLayoutRowMajor)
 // The results of 16 vectors, of one behind those of the other.
 #define STORE_RESULTS(floats, at, stride) coopMatStore(floats, staged, at, stride, gl_CooperativeMatrixLayoutColumnMajor)
+// The same to memory, for other workgroups: `at` and `stride` count floats from `address`.
+#define STORE_SHARED(floats, address, at, stride) coopMatStore(floats, SharedFloatsRef(address).of, at, stride, gl_CooperativeMatrixLayoutColumnMajor)
 #define MULTIPLY_ADD(weights, vectors, sum) coopMatMulAdd(weights, vectors, sum)
 // sum + a * b, of integers.
 #define ADD_PRODUCT(sum, a, b) ((sum) + (a) * (b))
@@ -123,6 +125,12 @@ void store_results(Floats m, uint at, uint stride) {
         staged[at + e.y * stride + e.x / 4u][e.x % 4u] = floatBitsToUint(m.of[i]);
     }
 }
+void store_shared(Floats m, uint64_t address, uint at, uint stride) {
+    UNROLL for (uint i = 0; i < LANE_ELEMENTS; i++) {
+        uvec2 e = element(i);
+        SharedFloatsRef(address).of[at + e.y * stride + e.x] = m.of[i];
+    }
+}
 
 #define NO_INTEGERS no_integers()
 #define FLOATS(value) all_floats(value)
@@ -133,6 +141,7 @@ void store_results(Floats m, uint at, uint stride) {
 #define LOAD_BITS_OF_ROWS(floats, words, at) UNROLL for (uint i_ = 0; i_ < LANE_ELEMENTS; i_++) floats.of[i_] = uintBitsToFloat(words[(at) + element(i_).x])
 #define LOAD_OF_VECTORS(floats, numbers, at) UNROLL for (uint i_ = 0; i_ < LANE_ELEMENTS; i_++) floats.of[i_] = numbers[(at) + element(i_).y]
 #define STORE_RESULTS(floats, at, stride) store_results(floats, at, stride)
+#define STORE_SHARED(floats, address, at, stride) store_shared(floats, address, at, stride)
 #define MULTIPLY_ADD(weights, vectors, sum) multiply_add(weights, vectors, sum)
 #define ADD_PRODUCT(sum, a, b) add_product(sum, a, b)
 #define JOINED(high, factor, low) joined(high, factor, low)

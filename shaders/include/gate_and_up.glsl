@@ -11,6 +11,7 @@ layout(push_constant, scalar) uniform Push {
     uint64_t y;     // [slots, rows] f32
     uint64_t pairs; // [rows, slots] u32, read where there are tiles
     uint64_t tiles; // the list of tiles; 0 in a dense layer
+    uint64_t group_values; // see `begin_values`; 0 where workgroups do not share groups
     uint rows;
     uint slots;     // chosen experts of each row; 1 in a dense layer
     uint room;      // rows of the step that the launch is for

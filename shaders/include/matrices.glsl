@@ -1,8 +1,8 @@
 // Up to three matrices times the vectors of many rows of the step, or the matrices of experts times the vectors of pairs: what the forms of `mat_mul`
 // share. The matrices are cut into blocks of rows, one after the other; a workgroup has one block, and a tile of vectors.
 //
-// Whoever includes this has `begin_tile`, `place_results`, BLOCK_ROWS and the specialisation constants FORMAT_0 to FORMAT_2 and ACCUMULATE, and defines `multiply`, which is
-// declared below.
+// Whoever includes this has `begin_tile`, `place_results`, BLOCK_ROWS, SPLITS, the number of workgroups that share a block and a tile, and the specialisation
+// constants FORMAT_0 to FORMAT_2 and ACCUMULATE, and defines `multiply`, which is declared below.
 
 layout(push_constant, scalar) uniform Push {
     uint64_t state;
@@ -16,11 +16,11 @@ layout(push_constant, scalar) uniform Push {
     uint64_t y_0;       // [slots, rows] f32
     uint64_t y_1_or_pairs; // of a second matrix; with experts, which have one, [rows, slots] u32
     uint64_t y_2_or_tiles; // of a third matrix; with experts the list of tiles
+    uint64_t group_values; // see `begin_values`; 0 where SPLITS is 1
     uint rows_0;
     uint rows_1;
     uint rows_2;
-    uint slots;         // with experts: of each row. Otherwise 0
-    uint room;          // rows of the step that the launch is for
+    uint slots_and_room; // 65,536 times the slots of each row, which are 0 without experts, plus the rows of the step that the launch is for
     uint x_stride;      // bytes from one row of the step to the next, as the strides below
     uint y_stride_0;
     uint y_stride_1;
@@ -36,18 +36,20 @@ struct Product {
     uint rows;
 };
 
+// The slots of each row with experts, and otherwise 0.
+uint product_slots() { return push.slots_and_room >> 16; }
 // The list of pairs; 0 without experts.
-uint64_t product_pairs() { return push.slots > 0 ? push.y_1_or_pairs : uint64_t(0); }
+uint64_t product_pairs() { return product_slots() > 0 ? push.y_1_or_pairs : uint64_t(0); }
 // The tile of the workgroup, see `begin_tile`.
 uvec2 begin_product(uint listed) {
-    uint64_t tiles = push.slots > 0 ? push.y_2_or_tiles : uint64_t(0);
+    uint64_t tiles = product_slots() > 0 ? push.y_2_or_tiles : uint64_t(0);
     TileOperand x = TileOperand(push.x_stride, rounded_bytes(GROUPS));
-    return begin_tile(gl_WorkGroupID.z, min(listed, push.room), tiles, product_pairs(), max(push.slots, 1), x);
+    return begin_tile(gl_WorkGroupID.z, min(listed, push.slots_and_room & 0xffffu), tiles, product_pairs(), max(product_slots(), 1), x);
 }
 
 // Finds out where the results of the tile's vectors go, see `place_results`.
 void place_products(Product product, uint count) {
-    place_results(count, product_pairs(), max(push.slots, 1), TileOperand(product.y_stride, product.rows * 4u));
+    place_results(count, product_pairs(), max(product_slots(), 1), TileOperand(product.y_stride, product.rows * 4u));
 }
 
 // Stores a result: `sum`, of row `row` and of a vector of the tile.
@@ -79,7 +81,7 @@ uint blocks(uint rows) { return (rows + BLOCK_ROWS - 1) / BLOCK_ROWS; }
 
 // Finds out which block of which matrix the workgroup has.
 void multiply_matrices() {
-    uint listed = row_count(push.state), block = flat_workgroup();
+    uint listed = row_count(push.state), block = flat_workgroup() / SPLITS;
     uint blocks_0 = blocks(push.rows_0), blocks_1 = blocks(push.rows_1), blocks_2 = blocks(push.rows_2);
     uint format = FORMAT_0;
     Product product = Product(push.weights_0, push.bias_0, push.y_0, push.y_stride_0, push.rows_0);

@@ -40,5 +40,6 @@ float load_uniform_f32(uint64_t base, uint offset) { return uintBitsToFloat(load
 // What workgroups of one dispatch pass to each other: past the caches that belong to one compute unit.
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer SharedU32Ref { uint v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer SharedVec4Ref { vec4 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer SharedFloatsRef { float of[]; };
 
 void store_shared_vec4(uint64_t base, uint offset, vec4 value) { SharedVec4Ref(base + uint64_t(offset)).v = value; }

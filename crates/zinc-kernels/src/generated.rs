@@ -3,13 +3,13 @@
 // Hashes by which `--check` tells whether this file is up to date:
 //   3efe911a13bb16b935fca021e749bd440d3a8fe53cb5d5bf1782fcaf033751c6 crates/zinc-kernels/spv/adjust.spv
 //   1c48caf7c8463a826167c6f84259a042cacae11bb1f93fc04ebc92a8b3706930 crates/zinc-kernels/spv/advance.spv
-//   b26a474e2733c417b6e8ae313b6ea5b55981a01a15555520a805f893dd954283 crates/zinc-kernels/spv/append.spv
-//   02f3a1ceb295874f5b9ab6058af64c7fb6cb84302f4456004db99e3630021e9c crates/zinc-kernels/spv/attention.spv
-//   7acf3a5df383ac9fbdf0de0613def5805cad2af8a5c6a93fc67044c799bbc434 crates/zinc-kernels/spv/attention_rows.spv
-//   2ab93d0f84c47d958ea649f3cef5e2f7298cc48fa024b7a5bea5fceeb93d8a87 crates/zinc-kernels/spv/attention_rows_units.emulated.spv
-//   334b5286111cb2f73a189b36c45d13510f3c3994b1ea82734dba9b2172bd1522 crates/zinc-kernels/spv/attention_rows_units.spv
-//   5536e418aba7449e123c34c52d8cec380d7846ec1ab1861dd9605f1da1cacdcf crates/zinc-kernels/spv/attention_units.emulated.spv
-//   645d9766db9b4aaee5815276776c526689ce483c87afb07e229f9366ce5e3e7d crates/zinc-kernels/spv/attention_units.spv
+//   d1b861c81ce97c6d7ffee8b91046f32aae26e16fec0b02f4586b45b478e60e80 crates/zinc-kernels/spv/append.spv
+//   19fcc5a36d27bb1c05e0265592e97db787a88b7f47f7dd8a10b7a17b7dfdde14 crates/zinc-kernels/spv/attention.spv
+//   92921ca08cc383a7132d0b30f418f7057c6dcf235aad486c44052dca1df15004 crates/zinc-kernels/spv/attention_rows.spv
+//   89ddeebfef18656872f376c986aa5d70da72c9d54f92f2ed6a128c42f81bc5ab crates/zinc-kernels/spv/attention_rows_units.emulated.spv
+//   d8c3ffe8b2ba90f64414520ab49c0f8b42120d3131d4bd1820c818ab54b0dfb8 crates/zinc-kernels/spv/attention_rows_units.spv
+//   db2a14de14f4115fa407faf2ffad126b446c539b278aa4f8435b30dfd8f21efa crates/zinc-kernels/spv/attention_units.emulated.spv
+//   38991e1cdfad5f2bb79f62f09f734be53c0006bbeb77e3ef61ee2c4c45719c45 crates/zinc-kernels/spv/attention_units.spv
 //   e422e691d436d8fb505db4cbcfefad22e80c6ea51bc867774e2325ff5e059313 crates/zinc-kernels/spv/cancel.spv
 //   520f0a6ba2796bf04210b75440048907a9d805457a045b44bfa76827cc6d9a6f crates/zinc-kernels/spv/check_bytes_units.emulated.spv
 //   7612e1d51eba95220da18edb7459c1a911e114bed8d7f46d49e25abb883fcd29 crates/zinc-kernels/spv/check_bytes_units.spv
@@ -21,9 +21,9 @@
 //   a17248410e489caa2b4f8d519deb24a54ceb6f8dca319d93cf70b05a588edbf0 crates/zinc-kernels/spv/dry.spv
 //   4b3690584c5f3ed66739456ef0b3f3fe36dc5fadf0e2063abb9fc2d8cc6a776c crates/zinc-kernels/spv/expert_down.spv
 //   181cb5bf091b145e9e7924c534e848eee71fb364b783fed29bbc11022fdd86de crates/zinc-kernels/spv/gate_up.spv
-//   33579958a25a70975ec245beea5808e76eabb525fe656427f98fcf7c97f813a9 crates/zinc-kernels/spv/gate_up_mul.spv
-//   ec87e2ebe50c8a3c5ef4dd03f664e2ebf42b11b842c143412f2b2685c476b480 crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
-//   909f7b29b913d8960666ca4ea7997afd700a960b68dea4059c3bd595477d4b7e crates/zinc-kernels/spv/gate_up_mul_units.spv
+//   561354abcb74407ec196b839e85ae0787b80390d5441f48f43ae91b1240531d0 crates/zinc-kernels/spv/gate_up_mul.spv
+//   feda78dca9bb47b85164042cceb40615783b6ad6c3fae77e112d05fa575203eb crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
+//   16febc378c4e2538652444b4875a3700b1cadf6a721134535def9243f038d5e6 crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   9e63332ae6ef6b43ae2f98ebed1ca9df8a5bf56de2e548c05738a5fb2e31c148 crates/zinc-kernels/spv/gather.spv
 //   f6bfb34748e8a93f2ebbc0a709556a287a4dd6a2cfcbccb7533c7c02eef12477 crates/zinc-kernels/spv/head_gate.spv
 //   f4d50162f0da1a2f2d162fda024ab4987132008d22c45931777d18f064c91899 crates/zinc-kernels/spv/join.spv
@@ -33,9 +33,9 @@
 //   43483c695ed082cf74cc78e99933085dd049107bfe16664b298f46846dd6ba5b crates/zinc-kernels/spv/logprob_shares.spv
 //   f8781f46729d491088b67dd4ba4a1e9feb59377d8393060ceb9e0897d9514cbf crates/zinc-kernels/spv/logprobs.spv
 //   8d5e0bceeeebe6ef01181b29e8a9488578696dabd91cab565750b8e45688b1a1 crates/zinc-kernels/spv/lookup.spv
-//   1c7079c944fca6f88b585007660bd4397e58d46f5599980389cc761d8daf6874 crates/zinc-kernels/spv/mat_mul.spv
-//   5f7602b0fb2b96ed28b9faf8428246589fe3fa844e6f373baed349babae601d2 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
-//   ed6c0797ef3ef31afaefe0d182b3224a97832571d794a2394cc84fc48dda60f5 crates/zinc-kernels/spv/mat_mul_units.spv
+//   8cbc000b1668f1cea5e9d5d16a45897348e2649bc06008e88bfa420102714cec crates/zinc-kernels/spv/mat_mul.spv
+//   0c240f3497ea5dc1516be7b900c626f2b26a29e5301ab034c21b44dab3dad195 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
+//   755ff17626bb4eba2dc778673926c522439dd158634b6c239b7c86844ab8346a crates/zinc-kernels/spv/mat_mul_units.spv
 //   505505d91810fc5f141c382b2de2118e9188e0b9d8b073861b91c0196c688dc7 crates/zinc-kernels/spv/mat_vec.spv
 //   3f492194cadfd4ef7ba5bbc8d10eb2df5fc3a821468ffd65c9c28c0be77dc20f crates/zinc-kernels/spv/mtp_norms.spv
 //   7800245c3de8067f39c7cb653d8e5551c4a701037280abe01573370d52007dc2 crates/zinc-kernels/spv/propose.spv
@@ -47,11 +47,11 @@
 //   22e01422217938b27d68a66732cfef36f5800bb6f8ef9a8e50673f7657177112 crates/zinc-kernels/spv/sample.spv
 //   818f95f5be67aca188272dbda9bcc7937bdfa48ea57a78181acff2c317cb4dee shaders/adjust.comp
 //   972bc642d4832793bc8a88648eaf6d30fa73eed11255108961ca777ba3b9a8f3 shaders/advance.comp
-//   a56f7c79291cd2645772dfede90217598bb4cc29c20d44a5fcabe50855f98b6d shaders/append.comp
-//   e34088010b6790d2285c912e78dea9c077d4eb3b379b3c40195366952697d48e shaders/attention.comp
-//   4b5497a7a3a5c1b36dc1e0987c4fa373dc5e0faa240e6c026ff5f00430381384 shaders/attention_rows.comp
-//   b98255ad14cf946d4dc2575f60ce1ef8bbbe2e74b325fa9380f2e884a1afc94f shaders/attention_rows_units.comp
-//   7296a48a792ba7871749bbfaff2e35b8c28ade5d92553878bad1a8f305021a84 shaders/attention_units.comp
+//   7c322c3cd8946ae59935819f9b1b3817cc0173afa924c1449bf0c8e9c0241c9b shaders/append.comp
+//   1bda68e848590f2c6f1e96034532d2b7dbc812f8ffe8467e4b6dae6cf8bd40df shaders/attention.comp
+//   d28db0202ac9b081a7457c269744fd73ce54d132db2889f6a4eb0efce634d0bd shaders/attention_rows.comp
+//   ce0056f04cd03a030dc28f56d5e1aba2385bb8c3849a83074357a904c8e97487 shaders/attention_rows_units.comp
+//   df8082e8d98705ad227aee5bffbaf002798d46fa24b36c36adcb0d34a14b3a3d shaders/attention_units.comp
 //   1a30d80190c93277ad6d70bd33c1c821a563b6e825ada4d844494fef8c847027 shaders/cancel.comp
 //   2e2d505a6e256092ad78a6f3294e728a1a57b8e5cd458bc9e3397433b5dcc5a6 shaders/check_bytes_units.comp
 //   7713543be0025e62e17e2885a9e1e32fded8286aae4b34bb5fd65b58f2c8db12 shaders/check_halves_units.comp
@@ -62,17 +62,17 @@
 //   18b62441d4e5bad042877fadb87aa463a5165db1a03d925657beeed2570baa51 shaders/expert_down.comp
 //   aba5fbcb7416a29b35cd3eab5e6801d41e6824400e283966cd318f33b03380ab shaders/gate_up.comp
 //   789b07b4764969e93d8de5f1c8ed80ac738156f1406e6c6d6411eb293e0113ef shaders/gate_up_mul.comp
-//   692fee28aab6d595e7133cedcd7d55afb70c6d5b6d39055ea8f7c91ff15da278 shaders/gate_up_mul_units.comp
+//   51b0dc7f4cad9ecefb8dc6e3e5e5eefb302953e73d7b95d7d68e0b0b17340530 shaders/gate_up_mul_units.comp
 //   e49280e928b95fdbbcbeb3a789571089d0ebb77e4efb6a85750629e26ffb3175 shaders/gather.comp
 //   944b5ae3b24efc1bae4b06d798b40f04f5ca30b451cc0dc31f3d55b7042fe472 shaders/head_gate.comp
 //   0862fe1e2ba513135005124704fe5852d65af6f3d127bca898baf9ec04590907 shaders/include/activations.glsl
-//   41ca6cab198c9d284ebf7befd0ddeb04f213e122a6793189dc530ade440c3cbc shaders/include/arrivals.glsl
-//   e035bc42e94927cc63d9ec84d9140eb93ce90cbc6933edeb43d331a14869249d shaders/include/attention_share.glsl
-//   25f997cc3ea14eaa446d1f898601fed955c740c5a53ed8384f3dec24a2096a4c shaders/include/attention_step.glsl
-//   2721c4bc37b6ab217d2b3b3c2afb24a2cb55e5fb42c5599a44bf8952b9c23c28 shaders/include/attention_tile.glsl
-//   7ad481d9c9927de27f62343884313396ef7aabfbf940e67a9059d91628ab0700 shaders/include/blocks.glsl
+//   551c3cb2029ff2b4af6c3bdd88b2e4a85f97707d17852ef2928b943a89ac1ea0 shaders/include/arrivals.glsl
+//   d51663ef36e070184e8c909c1b999e3105187aef3ec0a764f977bb1525768acf shaders/include/attention_share.glsl
+//   8207d5bf6e3b3239b127db69e0dffd2ca24878eccd84a9a878af05a2456388f4 shaders/include/attention_step.glsl
+//   e0860bb7020ebfcf533b8cf33e604dbe30768720c8e93b797ad17746cce6cc03 shaders/include/attention_tile.glsl
+//   b0228d4abcc381217cf0cef3341cf3a5d08a75aa26d04b071ea37d0f56c38e39 shaders/include/blocks.glsl
 //   5db63629fbd1f812efc14d998a0a5e1e807d0414478d9b34be2d21532ef32876 shaders/include/cache.glsl
-//   b28948b79f7d62c4c4cb1370e4fb66b7c6aa52e3bc692c6dad36d8c30ab394fc shaders/include/cache_rows.glsl
+//   1c9f200601cb73a9243f2ba9105708f32170164e4cbc60f0116e931d47d00f34 shaders/include/cache_rows.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   dc102755dc396ea4208089bcfa75f083ef5cfe22b88330c8abfbdba61c8e9346 shaders/include/choice.glsl
 //   10e7f90bcf627a51a30909bbdfb3b609f0af82eff76cd6ba808c197053040d4d shaders/include/delta_state.glsl
@@ -80,10 +80,11 @@
 //   8625d0b5593db7bc0eea53cdc8410f653179be499cbad132b919b2d1538ae777 shaders/include/float_operand.glsl
 //   20bbac399ffe8cd02dc4472eb6a7fa9b3786e650c0b3797a0c529e0a1eb5b05e shaders/include/float_products.glsl
 //   ec18bb07006832bef1b3cc13babf4a699e66daf9c20b4f4a3d2ce34390cfea79 shaders/include/formats.glsl
-//   97acaf4534efc454921b9caecce6c8818c2fc948c5518ce50d751e686cc429d7 shaders/include/fragments.glsl
-//   948f2510754053829d257acb098b350153f4d66281208fc8b72b3043ca274cd0 shaders/include/gate_and_up.glsl
+//   7a0020eaeb6c36b5d4192623deca575e86c9689f411c55c65392f610c848436f shaders/include/fragments.glsl
+//   7ef87a3e769d8c5b04f51b3852af8123ad2720b1566b726b85218945b8e18621 shaders/include/gate_and_up.glsl
 //   af3aa66fe592e9448ab37992ba4c82e75883ae1672e2feebc715d908e23f9848 shaders/include/grids.glsl
 //   3442885db42488516d60044e1d016565bce2bd74a78b320f6888d0ca4791b108 shaders/include/group_sums.glsl
+//   4d959bca48e7e338997639b47c24ee7546bbbf119dcc8d690031964485954f05 shaders/include/group_values.glsl
 //   3c2eb786d9ae5f1e5cff19d56d18bd3c1c7996980719f62c29bf7048e9c59866 shaders/include/half.glsl
 //   f013a443a00a21c5f0e64d99aa663d99f1fdb1c51edd393268910b1b85bcb473 shaders/include/half_fragments.glsl
 //   1d36cdc3d431fcc8f8698fe7a0337180f779450a16f88bc534ad0aaaf7d3b1f5 shaders/include/heads.glsl
@@ -92,8 +93,8 @@
 //   395566d4c80060a5e04e70c92c0381ea29fe8070dbfc2492e263b9c33b34cc5a shaders/include/listing.glsl
 //   2408b987abf9353ddf8508b8b7c8b1ed61bac1fdf4a0bc48c89add1fc0bd9504 shaders/include/logprob_report.glsl
 //   904e65048f0f2345f2d27328044bb12a5d32764563cc416483e3573d05770c18 shaders/include/mass.glsl
-//   f03c6d2f34250618059d6b90d5d6a622d95c912266f3ada658dbbf8869caf299 shaders/include/matrices.glsl
-//   288f1158c8bce638bc8bc3c8d2e14b5acbb960903e8aba77e46c66d407727b40 shaders/include/memory.glsl
+//   cae9cf8c4ee7a2207f0b83d2b8a9fb3fb8a17b50b457c1a3f766b6caedf637fd shaders/include/matrices.glsl
+//   36bd5ed65c93178a8bea239dd10cf8cba983ffa890822a2af1c36b6572c93bfc shaders/include/memory.glsl
 //   0edc1635583011bf5e870ce9d4b1cea32f61a59106d7995514758dfc22098243 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
 //   51f4f0f9fc75dff280653cc7dc3da9c7178b5b38e12f92faa0b4c97477afa916 shaders/include/products.glsl
@@ -121,8 +122,8 @@
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
 //   8d7d26e488acee4e5aca7d726ad970e6ac06b4dca238b17742955b8d8ce4b1ac shaders/logprobs.comp
 //   e99bca601be6a87e5538468a43e0031cf356c136534dc1b718b000f78c21f1b0 shaders/lookup.comp
-//   5ecbc8efbf4b1b616d8e234cd62cb66620a61a5fa199724cc31d267814df306d shaders/mat_mul.comp
-//   ba5068c291d34162de6833345fbce4f8ecc22a0d63f2fa4617a7190b6c500f6a shaders/mat_mul_units.comp
+//   7efc7fd1b33a4bbea68352da0ea60da08e3a5445830adad959a6bd545b2da864 shaders/mat_mul.comp
+//   e76f5a916bd3ce2eb84d539b3f2c68c7a72d79354bf3a9cadd8fe2e39385d7de shaders/mat_mul_units.comp
 //   ff4354c2444ab3586baeb5a95131ef13e9f5ab830e52d988431dd7db7d084f81 shaders/mat_vec.comp
 //   48ea5ec8e04bc8c86aab2b72fde2a06899d493305910a332183635f47c521ac5 shaders/mtp_norms.comp
 //   2244208c812146b2c3d6bb2434b48f45a38b6f7ef8903b8096aa1b345fb85a66 shaders/propose.comp
@@ -329,6 +330,19 @@ pub mod grids {
         assert!(std::mem::offset_of!(Grid, y) == 4);
         assert!(std::mem::offset_of!(Grid, z) == 8);
     };
+}
+
+/// Workgroups that share the groups of a block, in products by matrix units: a launch of few blocks has SPLITS of them for each block and tile, and each takes
+/// some neighbouring groups. docs/arithmetic.md adds the values of groups in order, so that a workgroup may not add up its own. It stores the scaled values of
+/// its groups to memory, and the workgroup that finishes last adds those of all groups.
+///
+/// Whoever includes this has BLOCK_ROWS, TILE, and the specialisation constant SPLITS: a power of two, at most GROUPS. With 1 nothing is
+/// shared out, and nothing is stored.
+pub mod group_values {
+    /// `GROUP_COUNTERS` in GLSL.
+    pub const GROUP_COUNTERS: u32 = 1024;
+    /// `GROUPS_AHEAD` in GLSL.
+    pub const GROUPS_AHEAD: u32 = 8;
 }
 
 /// Fragments of halves: matrices of 16 x 16 that 32 lanes hold together, and products of two of them that are added to sums in f32. With MATRIX_UNITS
@@ -1149,13 +1163,11 @@ pub mod append {
         pub epsilon: u32,
         /// Constant 10, `LANE_PAGES`.
         pub lane_pages: u32,
-        /// Constant 11, `RING_PAGES`.
-        pub ring_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 12] {
+        pub fn values(self) -> [(u32, u32); 11] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1168,7 +1180,6 @@ pub mod append {
                 (8, self.kv_heads),
                 (9, self.epsilon),
                 (10, self.lane_pages),
-                (11, self.ring_pages),
             ]
         }
     }
@@ -1290,13 +1301,11 @@ pub mod attention {
         pub window: u32,
         /// Constant 15, `SINKS`.
         pub sinks: u32,
-        /// Constant 16, `RING_PAGES`.
-        pub ring_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 17] {
+        pub fn values(self) -> [(u32, u32); 16] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1314,7 +1323,6 @@ pub mod attention {
                 (13, self.lane_pages),
                 (14, self.window),
                 (15, self.sinks),
-                (16, self.ring_pages),
             ]
         }
     }
@@ -1397,13 +1405,11 @@ pub mod attention_rows {
         pub window: u32,
         /// Constant 11, `SINKS`.
         pub sinks: u32,
-        /// Constant 12, `RING_PAGES`.
-        pub ring_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 13] {
+        pub fn values(self) -> [(u32, u32); 12] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1417,7 +1423,6 @@ pub mod attention_rows {
                 (9, self.lane_pages),
                 (10, self.window),
                 (11, self.sinks),
-                (12, self.ring_pages),
             ]
         }
     }
@@ -1496,13 +1501,11 @@ pub mod attention_rows_units {
         pub window: u32,
         /// Constant 8, `SINKS`.
         pub sinks: u32,
-        /// Constant 9, `RING_PAGES`.
-        pub ring_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 10] {
+        pub fn values(self) -> [(u32, u32); 9] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1513,7 +1516,6 @@ pub mod attention_rows_units {
                 (6, self.lane_pages),
                 (7, self.window),
                 (8, self.sinks),
-                (9, self.ring_pages),
             ]
         }
     }
@@ -1644,13 +1646,11 @@ pub mod attention_units {
         pub sinks: u32,
         /// Constant 15, `SHARING_ROWS`.
         pub sharing_rows: u32,
-        /// Constant 16, `RING_PAGES`.
-        pub ring_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 17] {
+        pub fn values(self) -> [(u32, u32); 16] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1668,7 +1668,6 @@ pub mod attention_units {
                 (13, self.window),
                 (14, self.sinks),
                 (15, self.sharing_rows),
-                (16, self.ring_pages),
             ]
         }
     }
@@ -2434,6 +2433,8 @@ pub mod gate_up_mul {
         pub pairs: u64,
         /// the list of tiles; 0 in a dense layer
         pub tiles: u64,
+        /// see `begin_values`; 0 where workgroups do not share groups
+        pub group_values: u64,
         /// `rows` in GLSL.
         pub rows: u32,
         /// chosen experts of each row; 1 in a dense layer
@@ -2448,7 +2449,7 @@ pub mod gate_up_mul {
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 96);
+        assert!(size_of::<Push>() == 104);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, gate) == 8);
         assert!(std::mem::offset_of!(Push, up) == 16);
@@ -2458,11 +2459,12 @@ pub mod gate_up_mul {
         assert!(std::mem::offset_of!(Push, y) == 48);
         assert!(std::mem::offset_of!(Push, pairs) == 56);
         assert!(std::mem::offset_of!(Push, tiles) == 64);
-        assert!(std::mem::offset_of!(Push, rows) == 72);
-        assert!(std::mem::offset_of!(Push, slots) == 76);
-        assert!(std::mem::offset_of!(Push, room) == 80);
-        assert!(std::mem::offset_of!(Push, x_stride) == 84);
-        assert!(std::mem::offset_of!(Push, y_stride) == 88);
+        assert!(std::mem::offset_of!(Push, group_values) == 72);
+        assert!(std::mem::offset_of!(Push, rows) == 80);
+        assert!(std::mem::offset_of!(Push, slots) == 84);
+        assert!(std::mem::offset_of!(Push, room) == 88);
+        assert!(std::mem::offset_of!(Push, x_stride) == 92);
+        assert!(std::mem::offset_of!(Push, y_stride) == 96);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -2540,6 +2542,8 @@ pub mod gate_up_mul_units {
         pub pairs: u64,
         /// the list of tiles; 0 in a dense layer
         pub tiles: u64,
+        /// see `begin_values`; 0 where workgroups do not share groups
+        pub group_values: u64,
         /// `rows` in GLSL.
         pub rows: u32,
         /// chosen experts of each row; 1 in a dense layer
@@ -2554,7 +2558,7 @@ pub mod gate_up_mul_units {
         pub padding: [u32; 1],
     }
     const _: () = {
-        assert!(size_of::<Push>() == 96);
+        assert!(size_of::<Push>() == 104);
         assert!(std::mem::offset_of!(Push, state) == 0);
         assert!(std::mem::offset_of!(Push, gate) == 8);
         assert!(std::mem::offset_of!(Push, up) == 16);
@@ -2564,11 +2568,12 @@ pub mod gate_up_mul_units {
         assert!(std::mem::offset_of!(Push, y) == 48);
         assert!(std::mem::offset_of!(Push, pairs) == 56);
         assert!(std::mem::offset_of!(Push, tiles) == 64);
-        assert!(std::mem::offset_of!(Push, rows) == 72);
-        assert!(std::mem::offset_of!(Push, slots) == 76);
-        assert!(std::mem::offset_of!(Push, room) == 80);
-        assert!(std::mem::offset_of!(Push, x_stride) == 84);
-        assert!(std::mem::offset_of!(Push, y_stride) == 88);
+        assert!(std::mem::offset_of!(Push, group_values) == 72);
+        assert!(std::mem::offset_of!(Push, rows) == 80);
+        assert!(std::mem::offset_of!(Push, slots) == 84);
+        assert!(std::mem::offset_of!(Push, room) == 88);
+        assert!(std::mem::offset_of!(Push, x_stride) == 92);
+        assert!(std::mem::offset_of!(Push, y_stride) == 96);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -2607,11 +2612,13 @@ pub mod gate_up_mul_units {
         pub activation: u32,
         /// Constant 16, `BIASES`.
         pub biases: u32,
+        /// Constant 17, `SPLITS`.
+        pub splits: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 17] {
+        pub fn values(self) -> [(u32, u32); 18] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -2630,6 +2637,7 @@ pub mod gate_up_mul_units {
                 (14, self.format),
                 (15, self.activation),
                 (16, self.biases),
+                (17, self.splits),
             ]
         }
     }
@@ -3218,6 +3226,8 @@ pub mod lookup {
 pub mod mat_mul {
     use super::KernelDef;
 
+    /// `SPLITS` in GLSL.
+    pub const SPLITS: u32 = 1;
     /// Push constants.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -3244,16 +3254,16 @@ pub mod mat_mul {
         pub y_1_or_pairs: u64,
         /// of a third matrix; with experts the list of tiles
         pub y_2_or_tiles: u64,
+        /// see `begin_values`; 0 where SPLITS is 1
+        pub group_values: u64,
         /// `rows_0` in GLSL.
         pub rows_0: u32,
         /// `rows_1` in GLSL.
         pub rows_1: u32,
         /// `rows_2` in GLSL.
         pub rows_2: u32,
-        /// with experts: of each row. Otherwise 0
-        pub slots: u32,
-        /// rows of the step that the launch is for
-        pub room: u32,
+        /// 65,536 times the slots of each row, which are 0 without experts, plus the rows of the step that the launch is for
+        pub slots_and_room: u32,
         /// bytes from one row of the step to the next, as the strides below
         pub x_stride: u32,
         /// `y_stride_0` in GLSL.
@@ -3262,8 +3272,6 @@ pub mod mat_mul {
         pub y_stride_1: u32,
         /// `y_stride_2` in GLSL.
         pub y_stride_2: u32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
     }
     const _: () = {
         assert!(size_of::<Push>() == 128);
@@ -3278,15 +3286,15 @@ pub mod mat_mul {
         assert!(std::mem::offset_of!(Push, y_0) == 64);
         assert!(std::mem::offset_of!(Push, y_1_or_pairs) == 72);
         assert!(std::mem::offset_of!(Push, y_2_or_tiles) == 80);
-        assert!(std::mem::offset_of!(Push, rows_0) == 88);
-        assert!(std::mem::offset_of!(Push, rows_1) == 92);
-        assert!(std::mem::offset_of!(Push, rows_2) == 96);
-        assert!(std::mem::offset_of!(Push, slots) == 100);
-        assert!(std::mem::offset_of!(Push, room) == 104);
-        assert!(std::mem::offset_of!(Push, x_stride) == 108);
-        assert!(std::mem::offset_of!(Push, y_stride_0) == 112);
-        assert!(std::mem::offset_of!(Push, y_stride_1) == 116);
-        assert!(std::mem::offset_of!(Push, y_stride_2) == 120);
+        assert!(std::mem::offset_of!(Push, group_values) == 88);
+        assert!(std::mem::offset_of!(Push, rows_0) == 96);
+        assert!(std::mem::offset_of!(Push, rows_1) == 100);
+        assert!(std::mem::offset_of!(Push, rows_2) == 104);
+        assert!(std::mem::offset_of!(Push, slots_and_room) == 108);
+        assert!(std::mem::offset_of!(Push, x_stride) == 112);
+        assert!(std::mem::offset_of!(Push, y_stride_0) == 116);
+        assert!(std::mem::offset_of!(Push, y_stride_1) == 120);
+        assert!(std::mem::offset_of!(Push, y_stride_2) == 124);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -3371,16 +3379,16 @@ pub mod mat_mul_units {
         pub y_1_or_pairs: u64,
         /// of a third matrix; with experts the list of tiles
         pub y_2_or_tiles: u64,
+        /// see `begin_values`; 0 where SPLITS is 1
+        pub group_values: u64,
         /// `rows_0` in GLSL.
         pub rows_0: u32,
         /// `rows_1` in GLSL.
         pub rows_1: u32,
         /// `rows_2` in GLSL.
         pub rows_2: u32,
-        /// with experts: of each row. Otherwise 0
-        pub slots: u32,
-        /// rows of the step that the launch is for
-        pub room: u32,
+        /// 65,536 times the slots of each row, which are 0 without experts, plus the rows of the step that the launch is for
+        pub slots_and_room: u32,
         /// bytes from one row of the step to the next, as the strides below
         pub x_stride: u32,
         /// `y_stride_0` in GLSL.
@@ -3389,8 +3397,6 @@ pub mod mat_mul_units {
         pub y_stride_1: u32,
         /// `y_stride_2` in GLSL.
         pub y_stride_2: u32,
-        /// Fills the struct to its alignment.
-        pub padding: [u32; 1],
     }
     const _: () = {
         assert!(size_of::<Push>() == 128);
@@ -3405,15 +3411,15 @@ pub mod mat_mul_units {
         assert!(std::mem::offset_of!(Push, y_0) == 64);
         assert!(std::mem::offset_of!(Push, y_1_or_pairs) == 72);
         assert!(std::mem::offset_of!(Push, y_2_or_tiles) == 80);
-        assert!(std::mem::offset_of!(Push, rows_0) == 88);
-        assert!(std::mem::offset_of!(Push, rows_1) == 92);
-        assert!(std::mem::offset_of!(Push, rows_2) == 96);
-        assert!(std::mem::offset_of!(Push, slots) == 100);
-        assert!(std::mem::offset_of!(Push, room) == 104);
-        assert!(std::mem::offset_of!(Push, x_stride) == 108);
-        assert!(std::mem::offset_of!(Push, y_stride_0) == 112);
-        assert!(std::mem::offset_of!(Push, y_stride_1) == 116);
-        assert!(std::mem::offset_of!(Push, y_stride_2) == 120);
+        assert!(std::mem::offset_of!(Push, group_values) == 88);
+        assert!(std::mem::offset_of!(Push, rows_0) == 96);
+        assert!(std::mem::offset_of!(Push, rows_1) == 100);
+        assert!(std::mem::offset_of!(Push, rows_2) == 104);
+        assert!(std::mem::offset_of!(Push, slots_and_room) == 108);
+        assert!(std::mem::offset_of!(Push, x_stride) == 112);
+        assert!(std::mem::offset_of!(Push, y_stride_0) == 116);
+        assert!(std::mem::offset_of!(Push, y_stride_1) == 120);
+        assert!(std::mem::offset_of!(Push, y_stride_2) == 124);
     };
     /// Specialisation constants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -3456,11 +3462,13 @@ pub mod mat_mul_units {
         pub format_2: u32,
         /// Constant 18, `BIAS_BY_EXPERT`.
         pub bias_by_expert: u32,
+        /// Constant 19, `SPLITS`.
+        pub splits: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 19] {
+        pub fn values(self) -> [(u32, u32); 20] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -3481,6 +3489,7 @@ pub mod mat_mul_units {
                 (16, self.format_1),
                 (17, self.format_2),
                 (18, self.bias_by_expert),
+                (19, self.splits),
             ]
         }
     }

@@ -46,6 +46,7 @@ mod logprob_report;
 pub mod ops;
 pub mod reference;
 pub mod sampler;
+mod splits;
 pub mod step;
 mod tiles;
 mod tuning;

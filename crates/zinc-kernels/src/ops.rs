@@ -42,6 +42,7 @@ mod sample;
 
 pub use crate::delta::{DELTA_HEAD_SIZES, DeltaHeads, HeadOrder};
 pub use crate::heads::{HeadNorm, Heads, MAX_HEAD_SIZE, Pairing};
+pub use crate::splits::{GROUP_COUNTERS_BYTES, GroupValues};
 pub use crate::tiles::{GRIDS_BYTES, TILE_BYTES, Tiles};
 pub use adjust::{
     Adjust, MAX_CHAIN_VOCABULARY, STEP_MASK_OFFSET, items_bytes, moments_bytes, share_count, shares_bytes,

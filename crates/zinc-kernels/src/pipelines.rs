@@ -22,13 +22,22 @@ pub struct Pipelines {
     device: Arc<Device>,
     built: Mutex<HashMap<Key, Arc<Pipeline>>>,
     unit_checks: OnceLock<UnitChecks>,
+    /// What [`Pipelines::target`] says, if that is given.
+    given: Option<Target>,
 }
 
 impl Pipelines {
     /// Makes an empty set of pipelines for `device`. Each pipeline is built when it is first asked for.
     #[must_use]
     pub fn new(device: Arc<Device>) -> Self {
-        Self { device, built: Mutex::new(HashMap::new()), unit_checks: OnceLock::new() }
+        Self { device, built: Mutex::new(HashMap::new()), unit_checks: OnceLock::new(), given: None }
+    }
+
+    /// These pipelines for launches that are chosen for `target`: the device, with another tuning or with what stands in for matrix units, which changes no bit of
+    /// a result.
+    #[must_use]
+    pub fn with_target(self, target: Target) -> Self {
+        Self { given: Some(target), ..self }
     }
 
     /// The device.
@@ -41,6 +50,9 @@ impl Pipelines {
     /// opened with and that pass a check, for which the first call runs two kernels.
     #[must_use]
     pub fn target(&self) -> Target {
+        if let Some(target) = self.given {
+            return target;
+        }
         let (units, half_units) = self.opened_units();
         let checks = *self.unit_checks.get_or_init(|| UnitChecks::run(self, units, half_units));
         Target {

@@ -99,8 +99,12 @@ impl UnitBlock {
 
 impl Tuning {
     /// The block of products by matrix units with matrices of so many rows together, and the vectors of a step of this shape: the largest one that gives
-    /// more than [`Tuning::unit_workgroups`], or the smallest that has few tiles, since weights are read and unpacked once for each.
+    /// more than [`Tuning::unit_workgroups`], or the smallest that has few tiles, since weights are read and unpacked once for each. Few vectors have a block of
+    /// their own.
     fn unit_block_for(&self, rows: u32, shape: StepShape) -> UnitBlock {
+        if shape.rows() <= self.few_vectors_block.tile() {
+            return self.few_vectors_block;
+        }
         let tiles = |block: &UnitBlock| shape.rows().div_ceil(block.tile());
         let mut chosen = self.unit_blocks[0];
         for block in &self.unit_blocks[1..] {
@@ -170,6 +174,8 @@ pub(crate) struct Blocks {
     pub(crate) tile: u32,
     /// Rows of a block, of each of the matrices that it has rows of.
     pub(crate) rows: u32,
+    /// Workgroups that share the groups of a block, see [`Blocks::with_splits`].
+    pub(crate) splits: u32,
     /// Who multiplies, and how a block is shared out within the workgroup.
     pub(crate) form: Form,
 }
@@ -193,6 +199,13 @@ pub(crate) struct UnitBlocks {
     pub(crate) row_fragments: u32,
     /// How weights and vectors are staged.
     pub(crate) stage: Stage,
+}
+
+impl UnitBlocks {
+    /// Rows of a block, of all its matrices together.
+    pub(crate) fn rows(&self) -> u32 {
+        self.row_subgroups * self.row_fragments * FRAGMENT
+    }
 }
 
 impl Blocks {
@@ -224,7 +237,7 @@ impl Blocks {
             None => (quad_tile(target), quad_tile(target)),
         };
         let rows = workgroup / 4 * quad_rows;
-        Self { workgroup, listed, tile, rows, form: Form::Quads { quad_rows } }
+        Self { workgroup, listed, tile, rows, splits: 1, form: Form::Quads { quad_rows } }
     }
 
     /// With such blocks, or smaller ones where shared memory has no room for those.
@@ -242,7 +255,7 @@ impl Blocks {
             if has_room || (subgroups, tile) == (1, FRAGMENT) {
                 let form = Form::Units(UnitBlocks { units, row_subgroups, row_fragments, stage });
                 let workgroup = subgroups * target.subgroup;
-                return Self { workgroup, listed, tile, rows: rows / together, form };
+                return Self { workgroup, listed, tile, rows: rows / together, splits: 1, form };
             }
             if fragments > 1 {
                 fragments -= 1;
@@ -256,7 +269,8 @@ impl Blocks {
 
     /// The workgroups for matrices of these heights, one after the other, and a tile of the list.
     pub(crate) fn tile_groups(&self, target: &Target, heights: &[u32]) -> TileGroups {
-        let [x, y, _] = target.grid(heights.iter().map(|height| height.div_ceil(self.rows)).sum());
+        let blocks: u32 = heights.iter().map(|height| height.div_ceil(self.rows)).sum();
+        let [x, y, _] = target.grid(blocks * self.splits);
         TileGroups { x, y, parts: self.listed / self.tile }
     }
 
@@ -308,7 +322,7 @@ mod tests {
                     let formats = &[format; 2][..together as usize];
                     let blocks = Blocks::new(&target, formats, together, &[1 << 16], StepShape::MOST, None);
                     let Form::Units(of) = blocks.form else { panic!("{blocks:?}") };
-                    let rows = of.row_subgroups * of.row_fragments * FRAGMENT;
+                    let rows = of.rows();
                     assert!(of.stage.shared_bytes(rows, blocks.tile) <= shared_bytes, "{blocks:?}");
                     assert!((of.row_subgroups * of.row_fragments).is_multiple_of(together), "{blocks:?}");
                     let vector_subgroups = blocks.workgroup / subgroup / of.row_subgroups;

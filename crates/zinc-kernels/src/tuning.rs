@@ -76,8 +76,14 @@ pub struct Tuning {
     pub wide: u32,
     /// The blocks that matrix units multiply, from the largest to the smallest. Experts have the first.
     pub unit_blocks: [UnitBlock; 3],
+    /// The block for steps of no more rows than it has vectors, without experts.
+    pub few_vectors_block: UnitBlock,
     /// Without experts a smaller block is taken where a larger one would give no more workgroups than this.
     pub unit_workgroups: u32,
+    /// Without experts several workgroups share the groups of each block where there would be fewer workgroups than this: as many as are needed.
+    pub split_workgroups: u32,
+    /// The most rows of a step in which workgroups do so: what they leave in memory grows with the rows.
+    pub split_rows: u32,
     /// Runs of a group that such a product has in shared memory at a time: 4, 8 or 16.
     pub unit_stage_runs: u32,
     /// The most rows of a step that a workgroup of the router takes, where there are many.
@@ -145,7 +151,10 @@ impl Tuning {
             UnitBlock { vectors: 64, width: 8, row_subgroups: 4, row_fragments: 1 },
             UnitBlock { vectors: 32, width: 4, row_subgroups: 2, row_fragments: 1 },
         ],
+        few_vectors_block: UnitBlock { vectors: 16, width: 4, row_subgroups: 4, row_fragments: 1 },
         unit_workgroups: 64,
+        split_workgroups: 384,
+        split_rows: 64,
         unit_stage_runs: 8,
         router_rows: 32,
         router_logits: 16,
@@ -191,7 +200,10 @@ impl Tuning {
         wide_tiled_rows: 8,
         wide: 0,
         unit_blocks: [UnitBlock { vectors: 32, width: 8, row_subgroups: 4, row_fragments: 1 }; 3],
+        few_vectors_block: UnitBlock { vectors: 32, width: 8, row_subgroups: 4, row_fragments: 1 },
         unit_workgroups: 0,
+        split_workgroups: 1,
+        split_rows: 64,
         unit_stage_runs: 8,
         router_rows: 4,
         router_logits: 8,

@@ -11,10 +11,10 @@ use crate::formats::Format;
 use crate::kernel::{Dispatch, HalfUnits, Target, Units};
 use crate::ops::{
     ActFormat, Activation, Adjust, Advance, Attention, AttentionRows, CacheFormat, Cancel, CheckBytes, CheckHalves,
-    Choose, Dry, ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, HeadNorm, Heads, Input, Join, LastAccepted,
-    LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, MtpNorms, Norm, Pairing,
-    PerLane, Product, Propose, Read, Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers, SharedExpert,
-    Tiles, Weighting, candidate_count,
+    Choose, Dry, ExpertDown, ExpertSelection, GateUp, GateUpMul, Gather, GroupValues, HeadNorm, Heads, Input, Join,
+    LastAccepted, LastRows, List, LogprobBuffers, LogprobShares, Logprobs, Lookup, MatMul, MatVec, Matrix, MtpNorms,
+    Norm, Pairing, PerLane, Product, Propose, Read, Round, Route, Router, RouterMul, Routing, Sample, SamplerBuffers,
+    SharedExpert, Tiles, Weighting, candidate_count,
 };
 use crate::step::{MOST_RUN, Rows, StepShape};
 
@@ -209,7 +209,7 @@ fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
     let mut list = vec![(String::new(), route.dispatch(target))];
     let forms = product_forms(target);
     let mut mat_mul = |label: String, products: &[Product], accumulate, tiles| {
-        let launch = MatMul { state, products, x: NOWHERE, accumulate, tiles, shape };
+        let launch = MatMul { state, products, x: NOWHERE, accumulate, tiles, group_values: None, shape };
         list.extend(forms.iter().map(|target| (label.clone(), launch.dispatch(target))));
     };
     for value in [Format::Q4K, Format::Q6K] {
@@ -219,12 +219,26 @@ fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
         mat_mul(format!("experts {value}"), &[product(value, WIDTH, EXPERT_WIDTH)], false, Some(tiles));
     }
     mat_mul("output Q4_K".to_owned(), &[product(Format::Q4K, WIDTH, query_heads * head_size)], true, None);
+    // Steps of few rows, in which workgroups share groups.
+    let group_values = Some(GroupValues { address: 0, bytes: 64 << 20 });
+    let output = [product(Format::Q4K, WIDTH, query_heads * head_size)];
+    let shared_out = MatMul {
+        state,
+        products: &output,
+        x: NOWHERE,
+        accumulate: true,
+        tiles: None,
+        group_values,
+        shape: StepShape::of(32),
+    };
+    list.push(("output Q4_K, 32 rows".to_owned(), shared_out.dispatch(&forms[1])));
     let activation = Activation::SwiGlu;
     let gate_up = GateUpMul {
         state,
         gate,
         up: gate,
         tiles: Some(tiles),
+        group_values: None,
         x: NOWHERE,
         biases: None,
         activation,
@@ -232,6 +246,8 @@ fn many_rows(target: &Target) -> Vec<(String, Dispatch)> {
         shape,
     };
     list.extend(forms.iter().map(|target| ("experts Q4_K".to_owned(), gate_up.dispatch(target))));
+    let shared_out = GateUpMul { tiles: None, group_values, shape: StepShape::SEVERAL, ..gate_up };
+    list.push(("dense Q4_K, 16 rows".to_owned(), shared_out.dispatch(&forms[1])));
     let (products, weights, y) = (NOWHERE, NOWHERE, NOWHERE);
     let router = router();
     let (x, norm, matrix, bias, logits) = (router.x, router.norm, router.matrix, router.bias, router.logits);

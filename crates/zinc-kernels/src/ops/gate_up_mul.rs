@@ -6,6 +6,7 @@ use crate::formats::Format;
 use crate::generated::gate_up_mul::{Constants, KERNEL, Push};
 use crate::generated::gate_up_mul_units as units;
 use crate::generated::grids::GATE_UP_GRID;
+use crate::splits::GroupValues;
 use crate::step::{Rows, StepShape};
 use crate::tiles::{Blocks, Form, Stage, UnitBlocks};
 use crate::{Dispatch, Target, Units};
@@ -24,6 +25,8 @@ pub struct GateUpMul {
     pub up: Matrix,
     /// The experts of each row; `None` for a dense layer.
     pub tiles: Option<Tiles>,
+    /// Where workgroups may leave the values of groups if they share those of a block. Without it, and with experts, they do not.
+    pub group_values: Option<GroupValues>,
     /// `[columns]`, rounded, as [`Input::Rounded`](super::Input::Rounded).
     pub x: Rows,
     /// What is added to the products.
@@ -45,6 +48,7 @@ impl GateUpMul {
     pub fn dispatch(&self, target: &Target) -> Dispatch {
         check_pair(&self.gate, &self.up, ActFormat::Q14);
         let biases = self.biases.unwrap_or(GateUpBiases::NONE);
+        let group_values = self.group_values.filter(|_| self.tiles.is_none());
         let push = Push {
             state: self.state,
             gate: self.gate.address,
@@ -55,6 +59,7 @@ impl GateUpMul {
             y: self.y.address,
             pairs: self.tiles.map_or(0, |tiles| tiles.pairs),
             tiles: self.tiles.map_or(0, |tiles| tiles.tiles),
+            group_values: group_values.map_or(0, |values| values.address),
             rows: self.gate.rows,
             slots: self.tiles.map_or(1, |tiles| tiles.used),
             room: self.shape.rows(),
@@ -64,8 +69,9 @@ impl GateUpMul {
         };
         let pair = [self.gate.format, self.up.format];
         let blocks = Blocks::new(target, &pair, 2, &[self.gate.rows], self.shape, self.tiles);
+        let blocks = blocks.with_splits(target, (&[self.gate.rows], self.gate.columns), self.shape, group_values);
         let groups = blocks.groups(target, &[self.gate.rows], self.tiles, GATE_UP_GRID, self.shape);
-        let Blocks { workgroup, listed, tile, .. } = blocks;
+        let Blocks { workgroup, listed, tile, splits, .. } = blocks;
         let (subgroup, columns) = (target.subgroup, self.gate.columns);
         let [gate_format, up_format] = pair.map(Format::code);
         let (activation, biases) = (self.activation.code(), u32::from(self.biases.is_some()));
@@ -90,6 +96,7 @@ impl GateUpMul {
                     format: gate_format,
                     activation,
                     biases,
+                    splits,
                 };
                 let kernel = if emulated { &units::EMULATED } else { &units::KERNEL };
                 Dispatch::new(kernel, constants.values(), &push, groups)

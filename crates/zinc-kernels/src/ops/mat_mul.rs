@@ -6,6 +6,7 @@ use crate::formats::Format;
 use crate::generated::grids::DOWN_GRID;
 use crate::generated::mat_mul::{Constants, KERNEL, Push};
 use crate::generated::mat_mul_units as units;
+use crate::splits::GroupValues;
 use crate::step::{Rows, StepShape};
 use crate::tiles::{Blocks, Form, Stage, UnitBlocks};
 use crate::{Dispatch, Target, Units};
@@ -26,6 +27,8 @@ pub struct MatMul<'a> {
     pub accumulate: bool,
     /// The experts of each row, if the only product is with a stack of their matrices.
     pub tiles: Option<Tiles>,
+    /// Where workgroups may leave the values of groups if they share those of a block. Without it, and with experts, they do not.
+    pub group_values: Option<GroupValues>,
     /// The rows that the launch has workgroups for.
     pub shape: StepShape,
 }
@@ -45,6 +48,7 @@ impl MatMul<'_> {
         );
         // Experts have one product, so that the places of other outputs are free.
         let [y_1_or_pairs, y_2_or_tiles] = self.tiles.map_or([of.y[1], of.y[2]], |tiles| [tiles.pairs, tiles.tiles]);
+        let group_values = self.group_values.filter(|_| self.tiles.is_none());
         let push = Push {
             state: self.state,
             x: self.x.address,
@@ -57,12 +61,11 @@ impl MatMul<'_> {
             y_0: of.y[0],
             y_1_or_pairs,
             y_2_or_tiles,
+            group_values: group_values.map_or(0, |values| values.address),
             rows_0: of.rows[0],
             rows_1: of.rows[1],
             rows_2: of.rows[2],
-            slots: self.tiles.map_or(0, |tiles| tiles.used),
-            room: self.shape.rows(),
-            padding: [0],
+            slots_and_room: self.tiles.map_or(0, |tiles| tiles.used) << 16 | self.shape.rows(),
             x_stride: self.x.stride_in(self.shape),
             y_stride_0: of.y_strides[0],
             y_stride_1: of.y_strides[1],
@@ -70,8 +73,9 @@ impl MatMul<'_> {
         };
         let formats: Vec<Format> = self.products.iter().map(|product| product.weights.format).collect();
         let blocks = Blocks::new(target, &formats, 1, &of.rows, self.shape, self.tiles);
+        let blocks = blocks.with_splits(target, (&of.rows, of.columns), self.shape, group_values);
         let groups = blocks.groups(target, &of.rows, self.tiles, DOWN_GRID, self.shape);
-        let Blocks { workgroup, listed, tile, .. } = blocks;
+        let Blocks { workgroup, listed, tile, splits, .. } = blocks;
         let (subgroup, columns, accumulate) = (target.subgroup, of.columns, u32::from(self.accumulate));
         let [format_0, format_1, format_2] = of.formats;
         let bias_by_expert = u32::from(self.tiles.is_some() && self.products[0].bias.is_some());
@@ -98,6 +102,7 @@ impl MatMul<'_> {
                     format_1,
                     format_2,
                     bias_by_expert,
+                    splits,
                 };
                 let kernel = if emulated { &units::EMULATED } else { &units::KERNEL };
                 Dispatch::new(kernel, constants.values(), &push, groups)

@@ -85,9 +85,10 @@ fn many_rows(target: &Target) -> Vec<(&'static str, Dispatch)> {
     let tiles = Some(Tiles { pairs: 0, tiles: 0, grids: 0, experts: EXPERTS.experts, used: EXPERTS.used });
     let gate = matrix(Format::MXFP4, WIDTH, WIDTH);
     let activation = Activation::ClampedSwiGlu;
-    let gate_up = GateUpMul { state, gate, up: gate, tiles, x, biases: BIASES, activation, y, shape };
+    let gate_up =
+        GateUpMul { state, gate, up: gate, tiles, group_values: None, x, biases: BIASES, activation, y, shape };
     let down = [Product { bias: Some(0), ..product(Format::MXFP4, WIDTH, WIDTH) }];
-    let down = MatMul { state, products: &down, x, accumulate: false, tiles, shape };
+    let down = MatMul { state, products: &down, x, accumulate: false, tiles, group_values: None, shape };
     let qkv = MatMul { products: &projections(), tiles: None, ..down };
     let mut list = Vec::new();
     for form in product_forms(target) {

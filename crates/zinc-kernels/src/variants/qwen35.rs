@@ -138,7 +138,10 @@ fn many_rows(target: &Target) -> Vec<(&'static str, Dispatch)> {
     let mut list = Vec::new();
     for target in product_forms(target) {
         let mut mat_mul = |label, products: &[Product], accumulate, tiles| {
-            list.push((label, MatMul { state, products, x, accumulate, tiles, shape }.dispatch(&target)));
+            list.push((
+                label,
+                MatMul { state, products, x, accumulate, tiles, group_values: None, shape }.dispatch(&target),
+            ));
         };
         mat_mul("delta q, k, v and gate Q8_0", &projections(DELTA_HEADS, Format::Q8_0, WIDTH), false, None);
         let dense = projections(DENSE_DELTA_HEADS, Format::Q6K, DENSE_WIDTH);
@@ -147,7 +150,8 @@ fn many_rows(target: &Target) -> Vec<(&'static str, Dispatch)> {
         mat_mul("256 experts Q5_K", &[product(Format::Q5K, WIDTH, EXPERT_WIDTH)], false, tiles);
         let mut gate_up_mul = |label, gate, tiles| {
             let activation = Activation::SwiGlu;
-            let launch = GateUpMul { state, gate, up: gate, tiles, x, biases: None, activation, y, shape };
+            let launch =
+                GateUpMul { state, gate, up: gate, tiles, group_values: None, x, biases: None, activation, y, shape };
             list.push((label, launch.dispatch(&target)));
         };
         gate_up_mul("shared expert Q8_0", matrix(Format::Q8_0, EXPERT_WIDTH, WIDTH), None);

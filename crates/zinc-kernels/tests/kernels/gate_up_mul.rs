@@ -7,10 +7,10 @@ use zinc_kernels::{Format, Target, Tuning};
 
 use crate::support::data::{Random, host, in_turn, live, widths};
 use crate::support::gating::{Biases, CLAMPED, Gating, OTHERS, PLAIN};
-use crate::support::many::{self, Choice, Output, Vectors};
+use crate::support::many::{self, Choice, Output, Splits, Vectors};
 use crate::support::{Arena, compare, tolerance};
 
-/// `experts` is the number of experts and of those that a row uses; `None` for a dense layer.
+/// `experts` is the number of experts and of those that a row uses; `None` for a dense layer. Returns how many workgroups share the groups of a block.
 fn check(
     ((gate, up), gating): ((Format, Format), Gating),
     (height, columns): (usize, usize),
@@ -18,7 +18,7 @@ fn check(
     (rows, room): (usize, u32),
     choice: Choice,
     target: &Target,
-) {
+) -> u32 {
     let name = format!(
         "{gate}, {up} {height} x {columns}, {gating:?}, {experts:?}, {rows} of {room} rows, {choice:?}, {:?}",
         target.tuning
@@ -33,11 +33,13 @@ fn check(
     let ids = many::chosen(&mut random, choice, rows, (matrices, used));
     let y = Output::empty(&mut arena, room as usize, used * height);
     let (state, shape) = (arena.state(many::listed(rows)), StepShape::of(room));
+    let splits = Splits::new(&mut arena, &[2 * height.next_multiple_of(32)], columns, room);
     let op = GateUpMul {
         state,
         gate,
         up,
         tiles: None,
+        group_values: Some(splits.memory),
         x: x.operand,
         biases: biases.as_ref().map(|biases| biases.operands(&mut arena)),
         activation: gating.activation,
@@ -50,7 +52,8 @@ fn check(
             GateUpMul { tiles: Some(tiles), ..op }.dispatch(target)
         }),
     };
-    arena.run(&[launch]);
+    let without_rows = GateUpMul { state: arena.state(many::listed(0)), ..op };
+    let shared_by = splits.run(&arena, &launch, &without_rows.dispatch(target));
     for (row, found) in y.read(&arena).iter().enumerate() {
         let name = format!("{name}, row {row}");
         if row >= rows {
@@ -99,6 +102,7 @@ fn check(
             });
         }
     }
+    shared_by
 }
 
 /// What `gate_up` computes of a row; nothing for heights that it does not take.
@@ -201,6 +205,27 @@ fn matrix_units_have_the_bits_of_one_row() {
         check(((Format::Q4K, Format::Q4K), CLAMPED), (height, 256), None, (33, 64), Choice::Random, &target);
     }
     check(((Format::Q4K, Format::Q6K), PLAIN), (48, 256), Some((6, 3)), (33, 64), Choice::Same, &target);
+}
+
+/// As many workgroups as a block has groups, or fewer, in formats of either kind.
+#[test]
+fn workgroups_share_groups() {
+    for ((format, gating), (height, columns), split_workgroups, splits) in [
+        ((Format::Q4K, PLAIN), (80, 768), 1_024, 2),
+        ((Format::Q6K, CLAMPED), (50, 1_024), 1_024, 4),
+        ((Format::Q8_0, OTHERS[1]), (32, 1_056), 1_024, 4),
+        ((Format::Q4K, OTHERS[2]), (64, 2_048), 16, 4),
+    ] {
+        let target = many::splitting(split_workgroups);
+        for rows in [33, 64, 9] {
+            let found = check(((format, format), gating), (height, columns), None, (rows, 64), Choice::Random, &target);
+            assert_eq!(found, splits, "{format} {height} x {columns}");
+        }
+    }
+    // Experts have their own blocks, which are not shared out.
+    let target = many::splitting(1_024);
+    let formats = (Format::Q4K, Format::Q4K);
+    assert_eq!(check((formats, PLAIN), (48, 768), Some((5, 2)), (20, 32), Choice::Random, &target), 1);
 }
 
 /// As gpt-oss has them: experts in MXFP4 of 2,880 columns, of which the last group has 64, with biases and its activation; and fewer such columns. All

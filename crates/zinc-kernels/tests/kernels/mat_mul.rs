@@ -3,10 +3,11 @@
 use zinc_kernels::ops::{MatMul, Product};
 use zinc_kernels::reference;
 use zinc_kernels::step::{Rows, StepShape};
-use zinc_kernels::{Format, Target, Tuning, UnitBlock};
+use zinc_kernels::{Format, Target, Tuning};
 
+use crate::matrix;
 use crate::support::data::{Random, host, in_turn, widths};
-use crate::support::many::{self, Choice, Output, Vectors};
+use crate::support::many::{self, Choice, Output, Splits, Vectors};
 use crate::support::{Arena, compare};
 
 /// What becomes of products.
@@ -39,17 +40,8 @@ fn tuned(tile_vectors: u32, tile_rows: u32, tile_width: u32) -> Target {
     Target { tuning: Tuning { tile_vectors, tile_rows, tile_width, ..target.tuning }, ..target }
 }
 
-/// The device with matrix units, or with what stands in for them, and with blocks of these numbers of vectors, subgroups, subgroups that share the rows,
-/// fragments of rows, and runs of a stage.
-fn blocks_of([vectors, width, row_subgroups, row_fragments, unit_stage_runs]: [u32; 5]) -> Target {
-    let target = many::with_units();
-    let unit_blocks = [UnitBlock { vectors, width, row_subgroups, row_fragments }; 3];
-    let tuning = Tuning { unit_blocks, unit_stage_runs, ..target.tuning };
-    Target { tuning, ..target }
-}
-
-/// Matrices of a dense layer, in a step that has room for `room` rows and lists `rows`.
-fn check(matrices: &[(Format, usize)], columns: usize, (rows, room): (usize, u32), then: Then, target: &Target) {
+/// Matrices of a dense layer, in a step that has room for `room` rows and lists `rows`. Returns how many workgroups share the groups of a block.
+fn check(matrices: &[(Format, usize)], columns: usize, (rows, room): (usize, u32), then: Then, target: &Target) -> u32 {
     let name = format!("{matrices:?} x {columns}, {rows} of {room} rows, {then:?}, {:?}", target.tuning);
     let mut random = Random::new(&name);
     let mut arena = Arena::new();
@@ -64,15 +56,20 @@ fn check(matrices: &[(Format, usize)], columns: usize, (rows, room): (usize, u32
         launched.push((Product { weights, bias: address, y: y.operand }, bytes, bias, before, y));
     }
     let products: Vec<Product> = launched.iter().map(|(product, ..)| *product).collect();
+    let heights: Vec<usize> = matrices.iter().map(|(_, height)| *height).collect();
+    let splits = Splits::new(&mut arena, &heights, columns, room);
     let op = MatMul {
         state: arena.state(many::listed(rows)),
         products: &products,
         x: x.operand,
         accumulate: then.accumulates(),
         tiles: None,
+        group_values: Some(splits.memory),
         shape: StepShape::of(room),
     };
-    arena.run(&[op.dispatch(target)]);
+    let without_rows = MatMul { state: arena.state(many::listed(0)), ..op };
+    let shared_by = splits.run(&arena, &op.dispatch(target), &without_rows.dispatch(target));
+    let runs = if shared_by > 1 { 2 } else { 1 };
     for (product, bytes, bias, before, y) in &launched {
         let matrix = host(product.weights.format, columns, bytes);
         for (row, found) in y.read(&arena).iter().enumerate() {
@@ -81,12 +78,13 @@ fn check(matrices: &[(Format, usize)], columns: usize, (rows, room): (usize, u32
                 let mut products = vec![0.0; expected.len()];
                 reference::mat_mul(&matrix, 0, &x.rounded[row][0], &mut products);
                 for ((y, product), bias) in expected.iter_mut().zip(products).zip(bias) {
-                    *y = then.finish(product, *bias, *y);
+                    (0..runs).for_each(|_| *y = then.finish(product, *bias, *y));
                 }
             }
             compare::equal_bits(&format!("{name}, row {row}"), found, &expected);
         }
     }
+    shared_by
 }
 
 /// A stack of experts, perhaps with biases.
@@ -113,7 +111,8 @@ fn check_experts(
     let products = [Product { weights, bias, y: y.operand }];
     let shape = StepShape::of(room);
     let state = arena.state(many::listed(rows));
-    let op = MatMul { state, products: &products, x: x.operand, accumulate: false, tiles: None, shape };
+    let op =
+        MatMul { state, products: &products, x: x.operand, accumulate: false, tiles: None, group_values: None, shape };
     let launch = many::tiled(&mut arena, target, shape, &ids, experts, |tiles| {
         MatMul { tiles: Some(tiles), ..op }.dispatch(target)
     });
@@ -222,7 +221,7 @@ fn blocks_of_every_form() {
         [32, 8, 4, 1, 8],
         [64, 16, 4, 2, 8],
     ] {
-        let target = blocks_of(form);
+        let target = many::blocks_of(form);
         for rows in [1, 15, 17, 33, 64] {
             check(&[(Format::Q4K, 50)], 512, (rows, 64), Then::Store, &target);
             check_experts((Format::Q6K, Then::AddBias), (18, 512), (6, 3), (rows, 64), Choice::Random, &target);
@@ -231,6 +230,44 @@ fn blocks_of_every_form() {
             break;
         }
     }
+}
+
+/// As many workgroups as a block has groups, or the power of two below, though more are asked for. Of the rows of a step that is twice as long as a
+/// block has vectors, both tiles have some, or one has none. Unless whole matrices are asked for, what stands in for matrix units, whose kernels take a
+/// CPU's compiler long, has a format of each kind.
+#[test]
+fn workgroups_share_the_groups_of_every_format() {
+    let target = many::splitting(1_024);
+    let shapes = [(512, 2), (768, 2), (1_024, 4), (1_280, 4), (2_048, 8)];
+    let shapes_of_32 = [(288, 2), (1_184, 4), (2_080, 8)];
+    // One kernel has both forms of a pair.
+    let pairs = [[Then::Store, Then::AddBias], [Then::AccumulateWithBias, Then::Accumulate]];
+    let formats: &[Format] = match many::is_emulated(&target) && !matrix::is_full() {
+        true => &[Format::Q2K, Format::Q4K, Format::MXFP4, Format::Q5_1, Format::Q6K],
+        false => &Format::ALL,
+    };
+    for (turn, format) in formats.iter().copied().filter(|format| !format.is_float()).enumerate() {
+        let (columns, splits) =
+            if format.has_sub_blocks() { shapes[turn % shapes.len()] } else { shapes_of_32[turn % shapes_of_32.len()] };
+        for ((height, rows), then) in [(70, 35), (48, 20)].into_iter().zip(pairs[turn % 2]) {
+            let found = check(&[(format, height)], columns, (rows, 64), then, &target);
+            assert_eq!(found, splits, "{format}, {columns} columns");
+        }
+    }
+}
+
+/// Fewer workgroups than groups, several matrices, and no sharing where there is no need, where there are many rows, or where there is no room.
+#[test]
+fn workgroups_share_groups_as_they_are_asked() {
+    for (split_workgroups, splits) in [(1, 1), (2, 1), (3, 2), (8, 4), (9, 8)] {
+        let target = many::splitting(split_workgroups);
+        let found = check(&[(Format::Q4K, 70)], 2_048, (27, 32), Then::AccumulateWithBias, &target);
+        assert_eq!(found, splits, "{split_workgroups} workgroups are asked for, of 2 blocks");
+    }
+    let target = many::splitting(8);
+    let matrices = [(Format::Q4K, 80), (Format::Q4K, 20), (Format::Q6K, 21)];
+    assert_eq!(check(&matrices, 512, (30, 32), Then::AddBias, &target), 2);
+    assert_eq!(check(&matrices[..1], 512, (100, 128), Then::Store, &target), 1);
 }
 
 #[test]
@@ -269,7 +306,15 @@ fn rows_beyond_the_room_are_left_out() {
         let y = Output::empty(&mut arena, 9, 20);
         let products = [Product { weights, bias: None, y: y.operand }];
         let (state, shape) = (arena.state(many::listed(9)), StepShape::of(8));
-        let op = MatMul { state, products: &products, x: x.operand, accumulate: false, tiles: None, shape };
+        let op = MatMul {
+            state,
+            products: &products,
+            x: x.operand,
+            accumulate: false,
+            tiles: None,
+            group_values: None,
+            shape,
+        };
         arena.run(&[op.dispatch(&target)]);
         assert!(y.read(&arena)[8].iter().all(|y| y.is_nan()), "row 8 of a step with room for 8");
         assert!(y.read(&arena)[0].iter().all(|y| y.is_finite()));
@@ -283,6 +328,14 @@ fn accumulation_with_experts_is_refused() {
     let weights = zinc_kernels::ops::Matrix { address: 0, format: Format::Q4K, rows: 16, columns: 256 };
     let products = [Product { weights, bias: None, y: nowhere }];
     let tiles = Some(zinc_kernels::ops::Tiles { pairs: 0, tiles: 0, grids: 0, experts: 2, used: 1 });
-    let op = MatMul { state: 0, products: &products, x: nowhere, accumulate: true, tiles, shape: StepShape::ONE };
+    let op = MatMul {
+        state: 0,
+        products: &products,
+        x: nowhere,
+        accumulate: true,
+        tiles,
+        group_values: None,
+        shape: StepShape::ONE,
+    };
     let _ = op.dispatch(&Target::new(32));
 }

@@ -22,10 +22,21 @@ const DOWN: Matrix = matrix(Format::Q5K, 700);
 fn grids(tiles: Tiles, count: usize, shape: StepShape, target: &Target) -> [Grid; 2] {
     let (state, x, y, tiles) = (0, Rows::one(0), Rows::one(0), Some(tiles));
     let products = [Product { weights: DOWN, bias: None, y }];
-    let gate_up =
-        GateUpMul { state, gate: GATE, up: UP, tiles, x, biases: None, activation: Activation::SwiGlu, y, shape }
-            .dispatch(target);
-    let down = MatMul { state, products: &products, x, accumulate: false, tiles, shape }.dispatch(target);
+    let gate_up = GateUpMul {
+        state,
+        gate: GATE,
+        up: UP,
+        tiles,
+        group_values: None,
+        x,
+        biases: None,
+        activation: Activation::SwiGlu,
+        y,
+        shape,
+    }
+    .dispatch(target);
+    let down =
+        MatMul { state, products: &products, x, accumulate: false, tiles, group_values: None, shape }.dispatch(target);
     [gate_up, down].map(|product| many::grid(&product, count))
 }
 

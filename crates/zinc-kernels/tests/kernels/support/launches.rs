@@ -462,7 +462,7 @@ fn mat_mul(b: &mut Builder, experts: bool, target: &Target) -> Dispatch {
     let y = Rows::one(if experts { b.output(slots * ROWS) } else { b.residual(ROWS) });
     let products = [Product { weights, bias: None, y }];
     let (state, x, shape) = (b.state, rounded_vectors(b, slots), StepShape::ONE);
-    let op = MatMul { state, products: &products, x, accumulate: !experts, tiles: None, shape };
+    let op = MatMul { state, products: &products, x, accumulate: !experts, tiles: None, group_values: None, shape };
     if !experts {
         return op.dispatch(target);
     }
@@ -475,6 +475,7 @@ fn gate_up_mul(b: &mut Builder, target: &Target) -> Dispatch {
         gate: b.matrix(Format::Q4K, EXPERTS),
         up: b.matrix(Format::Q4K, EXPERTS),
         tiles: None,
+        group_values: None,
         x: rounded_vectors(b, 1),
         biases: None,
         activation: Activation::SwiGlu,

@@ -1,10 +1,10 @@
 //! The operands of kernels for many rows of a step.
 
 use bytemuck::Pod;
-use zinc_kernels::ops::Tiles;
+use zinc_kernels::ops::{GROUP_COUNTERS_BYTES, GroupValues, Tiles};
 use zinc_kernels::reference::{self, Q14};
 use zinc_kernels::step::{Grid, Rows, StepShape, StepState};
-use zinc_kernels::{Dispatch, Format, Groups, HalfUnits, Target, Tuning, Units, ops};
+use zinc_kernels::{Dispatch, Format, Groups, HalfUnits, Target, Tuning, UnitBlock, Units, ops};
 
 use super::Gpu;
 use super::arena::{Arena, Array, GAP};
@@ -16,6 +16,61 @@ pub(crate) fn with_units() -> Target {
     let units = Some(target.units.unwrap_or(Units { depth: 32, emulated: true }));
     let half_units = Some(target.half_units.unwrap_or(HalfUnits { emulated: true }));
     Target { units, half_units, tuning: Tuning { unit_rows: 1, expert_unit_rows: 1, ..target.tuning }, ..target }
+}
+
+/// The device with matrix units, or with what stands in for them, and with blocks of these numbers of vectors, subgroups, subgroups that share the rows,
+/// fragments of rows, and runs of a stage.
+pub(crate) fn blocks_of([vectors, width, row_subgroups, row_fragments, unit_stage_runs]: [u32; 5]) -> Target {
+    let target = with_units();
+    let block = UnitBlock { vectors, width, row_subgroups, row_fragments };
+    let tuning = Tuning { unit_blocks: [block; 3], few_vectors_block: block, unit_stage_runs, ..target.tuning };
+    Target { tuning, ..target }
+}
+
+/// Rows and vectors of the blocks of [`splitting`].
+const SPLIT_BLOCK: [usize; 2] = [64, 32];
+
+/// The device with matrix units, or with what stands in for them, where workgroups share the groups of a block until a launch has so many of them.
+pub(crate) fn splitting(split_workgroups: u32) -> Target {
+    let target = blocks_of([32, 8, 4, 1, 8]);
+    Target { tuning: Tuning { split_workgroups, ..target.tuning }, ..target }
+}
+
+/// Memory for the values of groups, as much as a launch of [`splitting`] has use for.
+pub(crate) struct Splits {
+    pub(crate) memory: GroupValues,
+    words: Array<u32>,
+}
+
+impl Splits {
+    /// For matrices of these heights and so many columns, and a step that has room for so many rows. The values are NaN.
+    pub(crate) fn new(arena: &mut Arena, heights: &[usize], columns: usize, room: u32) -> Self {
+        let [rows, vectors] = SPLIT_BLOCK;
+        let blocks: usize = heights.iter().map(|height| height.div_ceil(rows)).sum();
+        let values = blocks * (room as usize).div_ceil(vectors) * columns.div_ceil(256) * rows * vectors;
+        let counters = GROUP_COUNTERS_BYTES as usize / 4;
+        let words = [vec![0; counters], vec![f32::NAN.to_bits(); values]].concat();
+        let words = arena.scratch(&words);
+        let memory = GroupValues { address: words.address, bytes: 4 * words.len as u64 };
+        Self { memory, words }
+    }
+
+    /// Runs the launch; where workgroups share its groups twice, with one that has no rows between. Returns how many workgroups share those of a block.
+    ///
+    /// # Panics
+    /// If a counter is not 0 afterwards.
+    pub(crate) fn run(&self, arena: &Arena, launch: &Dispatch, without_rows: &Dispatch) -> u32 {
+        // SPLITS is the last constant of the forms for matrix units.
+        let constant = launch.constants.last().filter(|_| launch.kernel.name.contains("_units"));
+        let splits = constant.map_or(1, |(_, splits)| *splits);
+        match splits {
+            1 => arena.run(std::slice::from_ref(launch)),
+            _ => arena.run(&[launch.clone(), without_rows.clone(), launch.clone()]),
+        }
+        let counters = &arena.read(self.words)[..GROUP_COUNTERS_BYTES as usize / 4];
+        assert!(counters.iter().all(|count| *count == 0), "counters behind {}", launch.kernel.name);
+        splits
+    }
 }
 
 /// Whether dot products stand in for matrix units.
