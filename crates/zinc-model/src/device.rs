@@ -148,7 +148,7 @@ impl DeviceModel {
         uploader.upload(&rotation, 0, bytemuck::cast_slice(&table))?;
         let sizes = Sizes { config: &model.config, cache };
         for array in Array::ZEROED {
-            let zeros = vec![0; sizes.bytes(array) as usize];
+            let zeros = vec![0; sizes.zeroed_bytes(array) as usize];
             let place = arrays.place(array);
             for row in 0..place.rows {
                 uploader.upload(&arrays.activations, place.of_row(row), &zeros)?;
@@ -319,9 +319,11 @@ impl DeviceArrays {
             let mut offset = end;
             for (array, _) in Array::ACTIVATIONS.into_iter().filter(|(_, of)| *of == class) {
                 let (in_all_rows, stride) = match class {
-                    ArrayClass::Row | ArrayClass::SamplingRow | ArrayClass::Step | ArrayClass::Carried => {
-                        (1, sizes.record_bytes(class))
-                    }
+                    ArrayClass::Row
+                    | ArrayClass::SamplingRow
+                    | ArrayClass::Step
+                    | ArrayClass::Carried
+                    | ArrayClass::Tiled => (1, sizes.record_bytes(class)),
                     ArrayClass::Packed | ArrayClass::Workgroups => (u64::from(rows), sizes.bytes(array)),
                 };
                 places.insert(array, Place { offset, stride: stride as u32, rows });

@@ -96,6 +96,8 @@ pub enum Op {
         x: Array,
         /// Whether the products are added to the outputs, instead of replacing them.
         accumulate: bool,
+        /// Which [`Array::GroupValues`] the workgroups have if they share groups; without it they do not.
+        group_values: Option<u32>,
     },
     /// The norm and the rotary embedding of queries, in place, and of keys, and the append of keys and values to the cache of `layer`, for many rows.
     Append {
@@ -205,7 +207,8 @@ pub enum Op {
         /// `[experts, rows, columns]`, which the [`Op::ExpertMul`] behind it reads.
         down: TensorId,
     },
-    /// `hidden = activation(gate x, up x)` of many rows, in quantised formats. The input is [`Array::Normed`], rounded.
+    /// `hidden = activation(gate x, up x)` of many rows, in quantised formats. The input is [`Array::Normed`], rounded. The workgroups of a dense layer
+    /// or a shared expert have the first [`Array::GroupValues`] if they share groups.
     GateUpMul {
         /// The layer, from 0.
         layer: u32,
@@ -474,9 +477,9 @@ impl Op {
             Self::Gather { behind: false, .. } | Self::Cancel => vec![],
             Self::MtpNorms { .. } => vec![Array::MtpInput, Array::Residual],
             Self::LastAccepted => vec![Array::MtpResidual],
-            Self::MatVec { products, x, accumulate, .. } | Self::MatMul { products, x, accumulate } => {
+            Self::MatVec { products, x, accumulate, .. } | Self::MatMul { products, x, accumulate, .. } => {
                 let outputs = products.iter().filter(|_| *accumulate).map(|product| product.y);
-                std::iter::once(*x).chain(outputs).collect()
+                std::iter::once(*x).chain(outputs).chain(self.group_values()).collect()
             }
             Self::Append { queries, .. } => {
                 let arrays = [Array::Key, Array::Value];
@@ -497,7 +500,9 @@ impl Op {
             Self::Router { .. } | Self::RouterMul { .. } | Self::LastRows => vec![Array::Residual],
             Self::Route { .. } => vec![Array::RouterLogits, Array::Counters],
             Self::GateUpMul { experts: true, .. } => vec![Array::Normed, Array::Pairs, Array::Tiles, Array::Grids],
-            Self::GateUpMul { experts: false, .. } => vec![Array::Normed],
+            Self::GateUpMul { experts: false, .. } => {
+                std::iter::once(Array::Normed).chain(self.group_values()).collect()
+            }
             Self::ExpertMul { .. } => vec![Array::RoundedHidden, Array::Pairs, Array::Tiles, Array::Grids],
             Self::Join { shared, .. } => {
                 let arrays = [Array::ExpertProducts, Array::ExpertWeights, Array::Residual];
@@ -525,6 +530,15 @@ impl Op {
         arrays
     }
 
+    /// The array in which the workgroups of a product leave the values of groups, and count how many of them have done so.
+    fn group_values(&self) -> Option<Array> {
+        match self {
+            Self::MatMul { group_values, .. } => group_values.map(Array::GroupValues),
+            Self::GateUpMul { experts: false, .. } => Some(Array::GroupValues(0)),
+            _ => None,
+        }
+    }
+
     /// Arrays that the op writes.
     #[must_use]
     pub fn writes(&self) -> Vec<Array> {
@@ -535,12 +549,13 @@ impl Op {
             Self::Route { .. } => {
                 vec![Array::ExpertIds, Array::ExpertWeights, Array::Pairs, Array::Tiles, Array::Grids, Array::Counters]
             }
-            Self::GateUpMul { y, .. } | Self::HeadGate { y, .. } => vec![*y],
+            Self::HeadGate { y, .. } => vec![*y],
+            Self::GateUpMul { y, .. } => std::iter::once(*y).chain(self.group_values()).collect(),
             Self::DeltaConv { layer, .. } => vec![Array::DeltaConvolved, Array::Recurrent(*layer)],
             Self::DeltaNet { layer, .. } => vec![Array::DeltaRead, Array::Recurrent(*layer)],
             Self::ExpertMul { .. } => vec![Array::ExpertProducts],
             Self::MatVec { products, .. } | Self::MatMul { products, .. } => {
-                products.iter().map(|product| product.y).collect()
+                products.iter().map(|product| product.y).chain(self.group_values()).collect()
             }
             Self::Append { layer, queries, .. } => {
                 let caches = [Array::KeyCache(*layer), Array::ValueCache(*layer)];

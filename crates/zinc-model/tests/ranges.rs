@@ -32,7 +32,8 @@ fn open(name: &str) -> Model {
 /// repetitions, are 0 whenever none of their ops runs; occurrences of tokens are a lane's own.
 fn is_left_alone(array: &Array) -> bool {
     let between_steps = [Array::State, Array::Tokens, Array::Counters, Array::DryLengths, Array::TokenCounts];
-    between_steps.contains(array) || matches!(array, Array::KeyCache(_) | Array::ValueCache(_) | Array::Recurrent(_))
+    let of_layers = matches!(array, Array::KeyCache(_) | Array::ValueCache(_) | Array::Recurrent(_));
+    between_steps.contains(array) || of_layers || matches!(array, Array::GroupValues(_))
 }
 
 #[test]

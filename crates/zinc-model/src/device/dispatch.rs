@@ -91,6 +91,14 @@ impl DeviceModel {
         ops::Tiles { pairs, tiles, grids, experts, used }
     }
 
+    /// Memory for what workgroups that share the groups of a product leave for the last of them: none in a model whose steps have too few rows for
+    /// that.
+    fn group_values(&self, number: u32) -> ops::GroupValues {
+        let array = Array::GroupValues(number);
+        let bytes = u64::from(self.arrays.place(array).rows) * self.sizes().bytes(array);
+        ops::GroupValues { address: self.rows(array).address, bytes }
+    }
+
     /// Address and bytes of a matrix that idle workgroups are to bring into the device's cache; `None` if the tuning has no use for that.
     fn cacheable(&self, id: TensorId) -> Option<(u64, u32)> {
         let bytes = u32::try_from(self.model.weights.tensor(id).device_bytes()).ok()?;
@@ -182,10 +190,12 @@ impl DeviceModel {
                 }
                 .dispatch(target)
             }
-            Op::MatMul { products, x, accumulate } => {
+            Op::MatMul { products, x, accumulate, group_values } => {
                 let products = self.products(products, io);
                 let (x, accumulate) = (rows(*x), *accumulate);
-                ops::MatMul { state, products: &products, x, accumulate, tiles: None, shape }.dispatch(target)
+                let group_values = group_values.map(|number| self.group_values(number));
+                ops::MatMul { state, products: &products, x, accumulate, tiles: None, group_values, shape }
+                    .dispatch(target)
             }
             Op::Append { layer, norms, queries } => ops::Append {
                 state,
@@ -359,6 +369,7 @@ impl DeviceModel {
                 gate: self.matrix(*gate),
                 up: self.matrix(*up),
                 tiles: experts.then(|| self.tiles(*layer)),
+                group_values: (!experts).then(|| self.group_values(0)),
                 x: rows(Array::Normed),
                 biases: self.gate_up_biases(*biases),
                 activation: config.feed_forward(*layer).activation(),
@@ -378,6 +389,7 @@ impl DeviceModel {
                     x: rows(Array::RoundedHidden),
                     accumulate: false,
                     tiles: Some(self.tiles(*layer)),
+                    group_values: None,
                     shape,
                 }
                 .dispatch(target)

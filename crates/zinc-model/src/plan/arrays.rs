@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use zinc_kernels::ops::{
-    CANDIDATE_BYTES, CacheFormat, DeltaHeads, GRIDS_BYTES, Heads, TILE_BYTES, candidate_count, items_bytes,
-    masses_bytes, moments_bytes, rounded_bytes, shares_bytes,
+    CANDIDATE_BYTES, CacheFormat, DeltaHeads, GRIDS_BYTES, GROUP, GROUP_COUNTERS_BYTES, Heads, TILE_BYTES,
+    candidate_count, items_bytes, masses_bytes, moments_bytes, rounded_bytes, shares_bytes,
 };
 use zinc_kernels::step::{MOST_RUN, PAGE_POSITIONS, StepShape, StepState};
 
@@ -15,6 +15,13 @@ pub const ALIGNMENT: u64 = 256;
 
 /// The fewest rows of a step whose products go by tiles, and whose attention goes by rows where they are of one lane: a power of two, as all shapes of steps.
 pub const MANY_ROWS: u32 = 2 * StepShape::SEVERAL.rows();
+
+/// How many [`Array::GroupValues`] there are: as many launches as read one vector beside each other in the models that are known.
+pub(crate) const GROUP_VALUES: u32 = 3;
+
+/// The most bytes of the first [`Array::GroupValues`], and of each further one. Products that need more are left to a workgroup for each block. The
+/// 17,408 columns of Qwen3.8-27B's second halves need 85 MiB for 64 rows.
+const MOST_GROUP_VALUES: [u64; 2] = [96 << 20, 16 << 20];
 
 /// An array that ops read and write. Weights are not among them, since they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -94,6 +101,9 @@ pub enum Array {
     /// launches them. [`Op::Route`](super::Op::Route) writes it before each launch of them, even in a step that changes
     /// nothing, unless the device leaves out both.
     Grids,
+    /// What workgroups that share the groups of a product leave for the last of them, [`GroupValues`](zinc_kernels::ops::GroupValues), in steps of
+    /// many rows: for as many launches as run at the same time, which are numbered from 0.
+    GroupValues(u32),
     /// The logits of the next token, `[vocabulary]` f32.
     Logits,
     /// The candidates for the next token, one for each share of the vocabulary.
@@ -268,6 +278,7 @@ impl RowCounts {
             ArrayClass::SamplingRow => self.sampling_rows,
             ArrayClass::Workgroups => self.rows.min(MANY_ROWS / 2).max(self.sampling_rows),
             ArrayClass::Step => 1,
+            ArrayClass::Tiled => u32::from(self.rows >= MANY_ROWS / 2),
             // With one lane nothing runs between the ranges of a step, and steps of few rows have no ranges.
             ArrayClass::Carried => {
                 if lanes > 1 && self.rows >= MANY_ROWS {
@@ -294,6 +305,8 @@ pub enum ArrayClass {
     Workgroups,
     /// The step, whatever its rows.
     Step,
+    /// The step, where it may have as many rows as products by matrix units are for: half of [`MANY_ROWS`].
+    Tiled,
     /// Each row of a step that feeds, of a model of several lanes whose steps are cut into ranges. These arrays lie together likewise.
     Carried,
 }
@@ -301,14 +314,14 @@ pub enum ArrayClass {
 impl ArrayClass {
     /// The classes in the order in which they lie in memory. What a step of one row touches most lies close together at the beginning: on an H200 the
     /// demo model generated 0.8 % slower where the large arrays of hundreds of rows lay between.
-    pub(crate) const IN_MEMORY: [Self; 6] =
-        [Self::Packed, Self::Row, Self::SamplingRow, Self::Workgroups, Self::Step, Self::Carried];
+    pub(crate) const IN_MEMORY: [Self; 7] =
+        [Self::Packed, Self::Row, Self::SamplingRow, Self::Workgroups, Self::Step, Self::Carried, Self::Tiled];
 }
 
 impl Array {
     /// The activations and what has them, in a fixed order.
-    pub const ACTIVATIONS: [(Self, ArrayClass); 41] = {
-        use ArrayClass::{Carried, Packed, Row, SamplingRow, Step, Workgroups};
+    pub const ACTIVATIONS: [(Self, ArrayClass); 44] = {
+        use ArrayClass::{Carried, Packed, Row, SamplingRow, Step, Tiled, Workgroups};
         [
             (Self::Residual, Row),
             (Self::Normed, Row),
@@ -351,12 +364,23 @@ impl Array {
             (Self::Grids, Step),
             (Self::MtpLogits, Step),
             (Self::CarriedResidual, Carried),
+            (Self::GroupValues(0), Tiled),
+            (Self::GroupValues(1), Tiled),
+            (Self::GroupValues(2), Tiled),
         ]
     };
 
-    /// The activations that must be 0 before the first step. The ids of experts are among them because `expert_down` loads weights by them
-    /// before it knows whether the step lists its row: an id that nothing has written yet must be one of the model's.
-    pub const ZEROED: [Self; 3] = [Self::ExpertIds, Self::DryLengths, Self::Counters];
+    /// The activations that must be 0 before the first step, wholly or in part ([`Sizes::zeroed_bytes`]). The ids of experts are among them because
+    /// `expert_down` loads weights by them before it knows whether the step lists its row: an id that nothing has written yet must be one of the
+    /// model's.
+    pub const ZEROED: [Self; 6] = [
+        Self::ExpertIds,
+        Self::DryLengths,
+        Self::Counters,
+        Self::GroupValues(0),
+        Self::GroupValues(1),
+        Self::GroupValues(2),
+    ];
 }
 
 /// Sizes of the arrays of one model with one cache.
@@ -455,6 +479,7 @@ impl Sizes<'_> {
             Array::ExpertProducts => used() * u64::from(c.n_embd),
             Array::Tiles => return used() * u64::from(TILE_BYTES),
             Array::Grids => return u64::from(GRIDS_BYTES),
+            Array::GroupValues(number) => return self.group_values_bytes(number),
             Array::Residual | Array::CarriedResidual => u64::from(c.n_embd),
             Array::Query => q_width(),
             Array::Key | Array::Value => self.most_of_attention(|attention| attention.kv_width().into()),
@@ -478,6 +503,34 @@ impl Sizes<'_> {
             Array::Logits | Array::TokenCounts | Array::DryLengths => u64::from(c.n_vocab),
         };
         elements * 4
+    }
+
+    /// Bytes of [`Array::GroupValues`]. A step of 64 rows, [`Tuning::split_rows`](zinc_kernels::Tuning::split_rows), leaves a value of four bytes for
+    /// each of them, each row of a matrix and each group of 256 columns: a byte for each weight of a launch. The widest launches of a layer are counted.
+    fn group_values_bytes(&self, number: u32) -> u64 {
+        let c = self.config;
+        let attention = |of: &AttentionLayer| u64::from(of.q_width()) + 2 * u64::from(of.kv_width());
+        let delta_net = |heads: &DeltaHeads| heads.channels() + heads.values();
+        let hidden = |part: &FeedForward| {
+            let dense = if part.experts().0 == 0 { part.hidden().1 } else { 0 };
+            2 * u64::from(dense.max(part.shared().map_or(0, |shared| shared.n_ff)))
+        };
+        let rows = self
+            .most_of_attention(attention)
+            .max(self.most_of_delta_net(delta_net))
+            .max(self.most_of_feed_forward(hidden));
+        // Blocks have up to 128 rows.
+        let weights = rows.next_multiple_of(128) * u64::from(c.n_embd.next_multiple_of(GROUP));
+        u64::from(GROUP_COUNTERS_BYTES) + weights.min(MOST_GROUP_VALUES[usize::from(number > 0)])
+    }
+
+    /// Bytes from the beginning of one of [`Array::ZEROED`] that must be 0 before the first step.
+    #[must_use]
+    pub fn zeroed_bytes(&self, array: Array) -> u64 {
+        match array {
+            Array::GroupValues(_) => GROUP_COUNTERS_BYTES.into(),
+            _ => self.bytes(array),
+        }
     }
 
     /// Bytes of an array in a row's record: whole cache lines of every device.

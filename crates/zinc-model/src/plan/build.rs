@@ -4,6 +4,7 @@ use zinc_kernels::Format;
 use zinc_kernels::ops::{ActFormat, GROUP, MOST_STAGED};
 use zinc_kernels::step::StepShape;
 
+use super::arrays::GROUP_VALUES;
 use super::{Array, Drafts, GateUpBiases, MANY_ROWS, Op, PlanKind, PlanOptions, Product, Routing, Sampler, StepPlan};
 use crate::weights::{
     AttentionWeights, DeltaNetWeights, FeedForwardWeights, LayerWeights, MixerWeights, ModelWeights,
@@ -309,6 +310,7 @@ impl<'a> Builder<'a> {
         groups: impl IntoIterator<Item = Vec<Product>>,
     ) {
         let mut is_rounded = false;
+        let first = self.ops.len();
         for products in groups {
             let matrices: Vec<TensorId> = products.iter().map(|product| product.weights).collect();
             let act = self.act(&matrices);
@@ -325,8 +327,15 @@ impl<'a> Builder<'a> {
             let mut launches: Vec<Vec<Product>> = formats.collect();
             // The smallest launch comes first: the others fill the device beside it, and nothing waits for it at the end.
             launches.sort_by_key(|products| products.iter().map(|product| self.rows_of(product)).sum::<u32>());
-            self.ops.extend(launches.into_iter().map(|products| Op::MatMul { products, x, accumulate: false }));
+            let op = |products| Op::MatMul { products, x, accumulate: false, group_values: None };
+            self.ops.extend(launches.into_iter().map(op));
         }
+        // Launches that nothing separates leave the values of groups in memory of their own, as long as there is some. The last has the largest.
+        let launches = self.ops[first..].iter_mut().rev().filter_map(|op| match op {
+            Op::MatMul { group_values, .. } => Some(group_values),
+            _ => None,
+        });
+        launches.zip(0..GROUP_VALUES).for_each(|(group_values, number)| *group_values = Some(number));
     }
 
     fn format_of(&self, product: &Product) -> Format {
@@ -360,7 +369,7 @@ impl<'a> Builder<'a> {
         let act = self.act(&[product.weights]);
         let products = vec![product];
         self.ops.push(if self.is_tiled(act) {
-            Op::MatMul { products, x, accumulate }
+            Op::MatMul { products, x, accumulate, group_values: Some(0) }
         } else {
             Op::MatVec { products, x, norm: None, act, accumulate }
         });

@@ -74,7 +74,7 @@ mod tests {
     const ID: TensorId = TensorId::new(0);
 
     fn products(x: Array, y: Array, accumulate: bool) -> Op {
-        Op::MatMul { products: vec![Product { weights: ID, bias: None, y }], x, accumulate }
+        Op::MatMul { products: vec![Product { weights: ID, bias: None, y }], x, accumulate, group_values: Some(0) }
     }
 
     /// The plan of a dense model.

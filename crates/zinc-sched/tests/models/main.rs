@@ -29,6 +29,7 @@ mod rows;
 mod score;
 mod secrets;
 mod several_prompts;
+mod splits;
 mod tiny;
 mod ways;
 mod weights;
