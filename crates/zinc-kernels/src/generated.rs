@@ -3,13 +3,13 @@
 // Hashes by which `--check` tells whether this file is up to date:
 //   3efe911a13bb16b935fca021e749bd440d3a8fe53cb5d5bf1782fcaf033751c6 crates/zinc-kernels/spv/adjust.spv
 //   1c48caf7c8463a826167c6f84259a042cacae11bb1f93fc04ebc92a8b3706930 crates/zinc-kernels/spv/advance.spv
-//   d1b861c81ce97c6d7ffee8b91046f32aae26e16fec0b02f4586b45b478e60e80 crates/zinc-kernels/spv/append.spv
-//   19fcc5a36d27bb1c05e0265592e97db787a88b7f47f7dd8a10b7a17b7dfdde14 crates/zinc-kernels/spv/attention.spv
-//   92921ca08cc383a7132d0b30f418f7057c6dcf235aad486c44052dca1df15004 crates/zinc-kernels/spv/attention_rows.spv
-//   89ddeebfef18656872f376c986aa5d70da72c9d54f92f2ed6a128c42f81bc5ab crates/zinc-kernels/spv/attention_rows_units.emulated.spv
-//   d8c3ffe8b2ba90f64414520ab49c0f8b42120d3131d4bd1820c818ab54b0dfb8 crates/zinc-kernels/spv/attention_rows_units.spv
-//   db2a14de14f4115fa407faf2ffad126b446c539b278aa4f8435b30dfd8f21efa crates/zinc-kernels/spv/attention_units.emulated.spv
-//   38991e1cdfad5f2bb79f62f09f734be53c0006bbeb77e3ef61ee2c4c45719c45 crates/zinc-kernels/spv/attention_units.spv
+//   b26a474e2733c417b6e8ae313b6ea5b55981a01a15555520a805f893dd954283 crates/zinc-kernels/spv/append.spv
+//   02f3a1ceb295874f5b9ab6058af64c7fb6cb84302f4456004db99e3630021e9c crates/zinc-kernels/spv/attention.spv
+//   7acf3a5df383ac9fbdf0de0613def5805cad2af8a5c6a93fc67044c799bbc434 crates/zinc-kernels/spv/attention_rows.spv
+//   2ab93d0f84c47d958ea649f3cef5e2f7298cc48fa024b7a5bea5fceeb93d8a87 crates/zinc-kernels/spv/attention_rows_units.emulated.spv
+//   334b5286111cb2f73a189b36c45d13510f3c3994b1ea82734dba9b2172bd1522 crates/zinc-kernels/spv/attention_rows_units.spv
+//   5536e418aba7449e123c34c52d8cec380d7846ec1ab1861dd9605f1da1cacdcf crates/zinc-kernels/spv/attention_units.emulated.spv
+//   645d9766db9b4aaee5815276776c526689ce483c87afb07e229f9366ce5e3e7d crates/zinc-kernels/spv/attention_units.spv
 //   e422e691d436d8fb505db4cbcfefad22e80c6ea51bc867774e2325ff5e059313 crates/zinc-kernels/spv/cancel.spv
 //   520f0a6ba2796bf04210b75440048907a9d805457a045b44bfa76827cc6d9a6f crates/zinc-kernels/spv/check_bytes_units.emulated.spv
 //   7612e1d51eba95220da18edb7459c1a911e114bed8d7f46d49e25abb883fcd29 crates/zinc-kernels/spv/check_bytes_units.spv
@@ -47,11 +47,11 @@
 //   22e01422217938b27d68a66732cfef36f5800bb6f8ef9a8e50673f7657177112 crates/zinc-kernels/spv/sample.spv
 //   818f95f5be67aca188272dbda9bcc7937bdfa48ea57a78181acff2c317cb4dee shaders/adjust.comp
 //   972bc642d4832793bc8a88648eaf6d30fa73eed11255108961ca777ba3b9a8f3 shaders/advance.comp
-//   7c322c3cd8946ae59935819f9b1b3817cc0173afa924c1449bf0c8e9c0241c9b shaders/append.comp
-//   1bda68e848590f2c6f1e96034532d2b7dbc812f8ffe8467e4b6dae6cf8bd40df shaders/attention.comp
-//   d28db0202ac9b081a7457c269744fd73ce54d132db2889f6a4eb0efce634d0bd shaders/attention_rows.comp
-//   ce0056f04cd03a030dc28f56d5e1aba2385bb8c3849a83074357a904c8e97487 shaders/attention_rows_units.comp
-//   df8082e8d98705ad227aee5bffbaf002798d46fa24b36c36adcb0d34a14b3a3d shaders/attention_units.comp
+//   a56f7c79291cd2645772dfede90217598bb4cc29c20d44a5fcabe50855f98b6d shaders/append.comp
+//   e34088010b6790d2285c912e78dea9c077d4eb3b379b3c40195366952697d48e shaders/attention.comp
+//   4b5497a7a3a5c1b36dc1e0987c4fa373dc5e0faa240e6c026ff5f00430381384 shaders/attention_rows.comp
+//   b98255ad14cf946d4dc2575f60ce1ef8bbbe2e74b325fa9380f2e884a1afc94f shaders/attention_rows_units.comp
+//   7296a48a792ba7871749bbfaff2e35b8c28ade5d92553878bad1a8f305021a84 shaders/attention_units.comp
 //   1a30d80190c93277ad6d70bd33c1c821a563b6e825ada4d844494fef8c847027 shaders/cancel.comp
 //   2e2d505a6e256092ad78a6f3294e728a1a57b8e5cd458bc9e3397433b5dcc5a6 shaders/check_bytes_units.comp
 //   7713543be0025e62e17e2885a9e1e32fded8286aae4b34bb5fd65b58f2c8db12 shaders/check_halves_units.comp
@@ -67,12 +67,12 @@
 //   944b5ae3b24efc1bae4b06d798b40f04f5ca30b451cc0dc31f3d55b7042fe472 shaders/head_gate.comp
 //   0862fe1e2ba513135005124704fe5852d65af6f3d127bca898baf9ec04590907 shaders/include/activations.glsl
 //   551c3cb2029ff2b4af6c3bdd88b2e4a85f97707d17852ef2928b943a89ac1ea0 shaders/include/arrivals.glsl
-//   d51663ef36e070184e8c909c1b999e3105187aef3ec0a764f977bb1525768acf shaders/include/attention_share.glsl
-//   8207d5bf6e3b3239b127db69e0dffd2ca24878eccd84a9a878af05a2456388f4 shaders/include/attention_step.glsl
-//   e0860bb7020ebfcf533b8cf33e604dbe30768720c8e93b797ad17746cce6cc03 shaders/include/attention_tile.glsl
+//   e035bc42e94927cc63d9ec84d9140eb93ce90cbc6933edeb43d331a14869249d shaders/include/attention_share.glsl
+//   25f997cc3ea14eaa446d1f898601fed955c740c5a53ed8384f3dec24a2096a4c shaders/include/attention_step.glsl
+//   2721c4bc37b6ab217d2b3b3c2afb24a2cb55e5fb42c5599a44bf8952b9c23c28 shaders/include/attention_tile.glsl
 //   b0228d4abcc381217cf0cef3341cf3a5d08a75aa26d04b071ea37d0f56c38e39 shaders/include/blocks.glsl
 //   5db63629fbd1f812efc14d998a0a5e1e807d0414478d9b34be2d21532ef32876 shaders/include/cache.glsl
-//   1c9f200601cb73a9243f2ba9105708f32170164e4cbc60f0116e931d47d00f34 shaders/include/cache_rows.glsl
+//   b28948b79f7d62c4c4cb1370e4fb66b7c6aa52e3bc692c6dad36d8c30ab394fc shaders/include/cache_rows.glsl
 //   0b8cb1aa097de89c6aeaf5c34fe3d630ca7992e002f40d32490e7f4c26cc5ac0 shaders/include/candidates.glsl
 //   dc102755dc396ea4208089bcfa75f083ef5cfe22b88330c8abfbdba61c8e9346 shaders/include/choice.glsl
 //   10e7f90bcf627a51a30909bbdfb3b609f0af82eff76cd6ba808c197053040d4d shaders/include/delta_state.glsl
@@ -1163,11 +1163,13 @@ pub mod append {
         pub epsilon: u32,
         /// Constant 10, `LANE_PAGES`.
         pub lane_pages: u32,
+        /// Constant 11, `RING_PAGES`.
+        pub ring_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 11] {
+        pub fn values(self) -> [(u32, u32); 12] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1180,6 +1182,7 @@ pub mod append {
                 (8, self.kv_heads),
                 (9, self.epsilon),
                 (10, self.lane_pages),
+                (11, self.ring_pages),
             ]
         }
     }
@@ -1301,11 +1304,13 @@ pub mod attention {
         pub window: u32,
         /// Constant 15, `SINKS`.
         pub sinks: u32,
+        /// Constant 16, `RING_PAGES`.
+        pub ring_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 16] {
+        pub fn values(self) -> [(u32, u32); 17] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1323,6 +1328,7 @@ pub mod attention {
                 (13, self.lane_pages),
                 (14, self.window),
                 (15, self.sinks),
+                (16, self.ring_pages),
             ]
         }
     }
@@ -1405,11 +1411,13 @@ pub mod attention_rows {
         pub window: u32,
         /// Constant 11, `SINKS`.
         pub sinks: u32,
+        /// Constant 12, `RING_PAGES`.
+        pub ring_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 12] {
+        pub fn values(self) -> [(u32, u32); 13] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1423,6 +1431,7 @@ pub mod attention_rows {
                 (9, self.lane_pages),
                 (10, self.window),
                 (11, self.sinks),
+                (12, self.ring_pages),
             ]
         }
     }
@@ -1501,11 +1510,13 @@ pub mod attention_rows_units {
         pub window: u32,
         /// Constant 8, `SINKS`.
         pub sinks: u32,
+        /// Constant 9, `RING_PAGES`.
+        pub ring_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 9] {
+        pub fn values(self) -> [(u32, u32); 10] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1516,6 +1527,7 @@ pub mod attention_rows_units {
                 (6, self.lane_pages),
                 (7, self.window),
                 (8, self.sinks),
+                (9, self.ring_pages),
             ]
         }
     }
@@ -1646,11 +1658,13 @@ pub mod attention_units {
         pub sinks: u32,
         /// Constant 15, `SHARING_ROWS`.
         pub sharing_rows: u32,
+        /// Constant 16, `RING_PAGES`.
+        pub ring_pages: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 16] {
+        pub fn values(self) -> [(u32, u32); 17] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -1668,6 +1682,7 @@ pub mod attention_units {
                 (13, self.window),
                 (14, self.sinks),
                 (15, self.sharing_rows),
+                (16, self.ring_pages),
             ]
         }
     }
