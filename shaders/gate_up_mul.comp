@@ -18,7 +18,8 @@ layout(constant_id = 5) const uint QUAD_ROWS = 1; // of each of the two matrices
 layout(constant_id = 6) const uint GATE_FORMAT = 0;
 layout(constant_id = 7) const uint UP_FORMAT = 0;
 layout(constant_id = 8) const uint ACTIVATION = 0;
-layout(constant_id = 9) const uint BIASES = 0; // 1: they are added to the products
+layout(constant_id = 9) const uint BIASES = 0;    // 1: they are added to the products
+layout(constant_id = 10) const uint IN_TURN = 0;  // 1: one vector of a tile after the other
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
 #define VECTORS 1
@@ -33,6 +34,8 @@ shared uint result_offsets[TILE];
 #include "include/tile_results.glsl"
 #include "include/swiglu.glsl"
 #include "include/gate_and_up.glsl"
+
+void store_results(uint vector, uint row, float first, float second) { store_gated(vector, row, first, second); }
 
 void main() {
     uint first_row = flat_workgroup() * BLOCK_ROWS;
@@ -49,13 +52,5 @@ void main() {
         row[r] = gate + uint64_t(own_row) * uint64_t(gate_bytes);
         row[QUAD_ROWS + r] = up + uint64_t(own_row) * uint64_t(up_bytes);
     }
-    multiply_tile(GATE_FORMAT, UP_FORMAT, row, push.x, count);
-    [[unroll]] for (uint set = 0; set < SETS; set++) {
-        if (!owns_vector(set, count)) continue;
-        [[unroll]] for (uint r = 0; r < QUAD_ROWS; r++) {
-            uint own_row = quad_row(first_row, r);
-            if (own_row >= push.rows) continue;
-            store_gated(own_vector(set), own_row, tile_results[set * QUAD_RESULTS + r], tile_results[set * QUAD_RESULTS + QUAD_ROWS + r]);
-        }
-    }
+    multiply_tile(GATE_FORMAT, UP_FORMAT, row, push.x, count, first_row, push.rows);
 }

@@ -21,6 +21,7 @@ layout(constant_id = 7) const uint FORMAT_0 = 0;
 layout(constant_id = 8) const uint FORMAT_1 = 255;
 layout(constant_id = 9) const uint FORMAT_2 = 255;
 layout(constant_id = 10) const uint BIAS_BY_EXPERT = 0; // 1: the bias is [experts, rows]
+layout(constant_id = 11) const uint IN_TURN = 0;   // 1: one vector of a tile after the other
 const uint SPLITS = 1; // a workgroup takes whole rows
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
@@ -36,6 +37,9 @@ shared uint result_offsets[TILE];
 #include "include/tile_results.glsl"
 #include "include/matrices.glsl"
 
+Product stored; // whose results are stored
+void store_results(uint vector, uint row, float first, float second) { store_product(stored, vector, row, first); }
+
 void multiply(uint format, Product product, uint block, uint listed) {
     uvec2 own = begin_product(listed);
     uint count = own.y;
@@ -48,14 +52,8 @@ void multiply(uint format, Product product, uint block, uint listed) {
         uint own_row = min(quad_row(block * BLOCK_ROWS, r), product.rows - 1);
         row[r] = product.weights + uint64_t(own_row) * uint64_t(row_bytes(format, COLUMNS));
     }
-    multiply_tile(format, format, row, push.x, count);
-    [[unroll]] for (uint set = 0; set < SETS; set++) {
-        if (!owns_vector(set, count)) continue;
-        [[unroll]] for (uint r = 0; r < QUAD_ROWS; r++) {
-            uint own_row = quad_row(block * BLOCK_ROWS, r);
-            if (own_row < product.rows) store_product(product, own_vector(set), own_row, tile_results[set * QUAD_RESULTS + r]);
-        }
-    }
+    stored = product;
+    multiply_tile(format, format, row, push.x, count, block * BLOCK_ROWS, product.rows);
 }
 
 void main() { multiply_matrices(); }

@@ -36,6 +36,12 @@ struct QuarterInput {
     uvec4 low[4];
     ivec4 sums;
 };
+// The sums of the runs of a quarter, in the order of `QuarterInput`; 0 for formats that need none.
+ivec4 quarter_input_sums(uint format, uint64_t x, uint vector, uint quarter) {
+    if (!has_offset(format) && format != MXFP4) return ivec4(0);
+    ivec4 sums = load_sums(x, vector, quarter);
+    return has_k_pairs(format) ? sums.xzyw : sums; // a chunk has runs 0 and 2 of a quarter, or 1 and 3
+}
 QuarterInput quarter_input(uint format, uint64_t x, uint vector, uint quarter) {
     quarter = min(quarter, GROUPS * 4u - 1u);
     uvec2 first = chunk_runs(format, 2u * quarter), second = chunk_runs(format, 2u * quarter + 1u);
@@ -44,11 +50,7 @@ QuarterInput quarter_input(uint format, uint64_t x, uint vector, uint quarter) {
     load_run(x, vector, first.y, v.high[1], v.low[1]);
     load_run(x, vector, second.x, v.high[2], v.low[2]);
     load_run(x, vector, second.y, v.high[3], v.low[3]);
-    v.sums = ivec4(0);
-    if (has_offset(format) || format == MXFP4) {
-        v.sums = load_sums(x, vector, quarter);
-        if (has_k_pairs(format)) v.sums = v.sums.xzyw; // a chunk has runs 0 and 2 of a quarter, or 1 and 3
-    }
+    v.sums = quarter_input_sums(format, x, vector, quarter);
     return v;
 }
 

@@ -19,9 +19,9 @@
 //   bb7b5c71dd3b35d19380b6bd57607d36cf2628a80d5cde132a65b0493d76485b crates/zinc-kernels/spv/delta_conv.spv
 //   9a2803100409c29d71d2a696dca290e2c221a89b4208b884158aa2fd6f472c00 crates/zinc-kernels/spv/delta_net.spv
 //   a17248410e489caa2b4f8d519deb24a54ceb6f8dca319d93cf70b05a588edbf0 crates/zinc-kernels/spv/dry.spv
-//   4b3690584c5f3ed66739456ef0b3f3fe36dc5fadf0e2063abb9fc2d8cc6a776c crates/zinc-kernels/spv/expert_down.spv
-//   181cb5bf091b145e9e7924c534e848eee71fb364b783fed29bbc11022fdd86de crates/zinc-kernels/spv/gate_up.spv
-//   561354abcb74407ec196b839e85ae0787b80390d5441f48f43ae91b1240531d0 crates/zinc-kernels/spv/gate_up_mul.spv
+//   7896312073926aba90430eff94ca4ffa0fda144541d1de2ec815255b671bad2d crates/zinc-kernels/spv/expert_down.spv
+//   32cafe2b57238592f15a22e0e9ee6444dabc9c2834df65074545f4a821651860 crates/zinc-kernels/spv/gate_up.spv
+//   1c59312105b638449a5cabd99ffc068ae6ec4989b073c2a95bd20f4fc8dd4dac crates/zinc-kernels/spv/gate_up_mul.spv
 //   feda78dca9bb47b85164042cceb40615783b6ad6c3fae77e112d05fa575203eb crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
 //   16febc378c4e2538652444b4875a3700b1cadf6a721134535def9243f038d5e6 crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   9e63332ae6ef6b43ae2f98ebed1ca9df8a5bf56de2e548c05738a5fb2e31c148 crates/zinc-kernels/spv/gather.spv
@@ -33,10 +33,10 @@
 //   43483c695ed082cf74cc78e99933085dd049107bfe16664b298f46846dd6ba5b crates/zinc-kernels/spv/logprob_shares.spv
 //   f8781f46729d491088b67dd4ba4a1e9feb59377d8393060ceb9e0897d9514cbf crates/zinc-kernels/spv/logprobs.spv
 //   8d5e0bceeeebe6ef01181b29e8a9488578696dabd91cab565750b8e45688b1a1 crates/zinc-kernels/spv/lookup.spv
-//   8cbc000b1668f1cea5e9d5d16a45897348e2649bc06008e88bfa420102714cec crates/zinc-kernels/spv/mat_mul.spv
+//   2d32c8d78a7c5b8b032669892d3ad6b49ae6402130d00526b6ddb84e4d887d1e crates/zinc-kernels/spv/mat_mul.spv
 //   0c240f3497ea5dc1516be7b900c626f2b26a29e5301ab034c21b44dab3dad195 crates/zinc-kernels/spv/mat_mul_units.emulated.spv
 //   755ff17626bb4eba2dc778673926c522439dd158634b6c239b7c86844ab8346a crates/zinc-kernels/spv/mat_mul_units.spv
-//   505505d91810fc5f141c382b2de2118e9188e0b9d8b073861b91c0196c688dc7 crates/zinc-kernels/spv/mat_vec.spv
+//   98b606d32873197983a301f9f0e44a7d537672032c7752d00b65420a6553e961 crates/zinc-kernels/spv/mat_vec.spv
 //   3f492194cadfd4ef7ba5bbc8d10eb2df5fc3a821468ffd65c9c28c0be77dc20f crates/zinc-kernels/spv/mtp_norms.spv
 //   7800245c3de8067f39c7cb653d8e5551c4a701037280abe01573370d52007dc2 crates/zinc-kernels/spv/propose.spv
 //   a324cf4e3a804f4b9b9e95b09e095d8c57177c09256d135b9f3793070fe42883 crates/zinc-kernels/spv/read.spv
@@ -61,7 +61,7 @@
 //   3b00c242f801e16e80ae0c1f49d67fdb9984ccd74f135152cf6d1b8e1af1c749 shaders/dry.comp
 //   18b62441d4e5bad042877fadb87aa463a5165db1a03d925657beeed2570baa51 shaders/expert_down.comp
 //   aba5fbcb7416a29b35cd3eab5e6801d41e6824400e283966cd318f33b03380ab shaders/gate_up.comp
-//   789b07b4764969e93d8de5f1c8ed80ac738156f1406e6c6d6411eb293e0113ef shaders/gate_up_mul.comp
+//   b78e28c48318b92e2545987ca8f352aa8e25f2399d65320045592716860d75ef shaders/gate_up_mul.comp
 //   51b0dc7f4cad9ecefb8dc6e3e5e5eefb302953e73d7b95d7d68e0b0b17340530 shaders/gate_up_mul_units.comp
 //   e49280e928b95fdbbcbeb3a789571089d0ebb77e4efb6a85750629e26ffb3175 shaders/gather.comp
 //   944b5ae3b24efc1bae4b06d798b40f04f5ca30b451cc0dc31f3d55b7042fe472 shaders/head_gate.comp
@@ -98,7 +98,7 @@
 //   0edc1635583011bf5e870ce9d4b1cea32f61a59106d7995514758dfc22098243 shaders/include/operand.glsl
 //   d0d52c12902ade7a018bcf214b680e8fdb4b918ee401eaec0212d56f7a6a5cf3 shaders/include/order.glsl
 //   51f4f0f9fc75dff280653cc7dc3da9c7178b5b38e12f92faa0b4c97477afa916 shaders/include/products.glsl
-//   7a84bbae8a0ba887874b832d693434bed03b1fd14ccc6338fc44a0736d5ccb0e shaders/include/quarters.glsl
+//   0e01c9a5b498da49e78f4d2046876e846d7ba044f376b6d023d6334359ff60b7 shaders/include/quarters.glsl
 //   5fef60b942973a43068521ae27f0244c213f2f2e860755f1008ad7bcba8da434 shaders/include/random.glsl
 //   3f1e0099fd91ae7a7afbcac4a7229e1d51e8f262adfe31898fdbd05cbff2b71b shaders/include/rows.glsl
 //   f3c4bc23670accd114885f0711030dceb12553f3f59bffe745b8f80ce724ff68 shaders/include/sampler.glsl
@@ -112,7 +112,7 @@
 //   3e20b1235895c5448929e53b30755625b6429a30efc34b25e57292cb8901f2d5 shaders/include/tile_list.glsl
 //   89c40019ee3cb97df68f0a8fc3554ed7619905ac02a554d0eede1a7e55fac527 shaders/include/tile_results.glsl
 //   fb582c102ee860d2b8a320d4f756faebc819d671a44bdc7b1b0b932b3041846c shaders/include/tile_vectors.glsl
-//   105633fa73d5927425e29bb2ac940aeb3038d56497d692c2d1285363d3811817 shaders/include/tiles.glsl
+//   db4985fad84146afe3672fd4b58635d69df619937745770d48adf8087bdde7b2 shaders/include/tiles.glsl
 //   b4a48e96d53399d8cfff33cb2e1b3b3385c8d5dd16788d711c6692e496f42d09 shaders/include/window.glsl
 //   5cf6d0eb7c108c071b359d69b3af479ee2fa488a1e19d13ba3e12a71836ddce7 shaders/include/workgroup.glsl
 //   8306ecea39f2a560c8bdc9625021d64ebe169c30e32a17518572700ec5e1879d shaders/join.comp
@@ -122,7 +122,7 @@
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
 //   8d7d26e488acee4e5aca7d726ad970e6ac06b4dca238b17742955b8d8ce4b1ac shaders/logprobs.comp
 //   e99bca601be6a87e5538468a43e0031cf356c136534dc1b718b000f78c21f1b0 shaders/lookup.comp
-//   7efc7fd1b33a4bbea68352da0ea60da08e3a5445830adad959a6bd545b2da864 shaders/mat_mul.comp
+//   0031a94254dbd3179264cc20fc9b01aac15a1487cff604b56cb6028fc7e2386c shaders/mat_mul.comp
 //   e76f5a916bd3ce2eb84d539b3f2c68c7a72d79354bf3a9cadd8fe2e39385d7de shaders/mat_mul_units.comp
 //   ff4354c2444ab3586baeb5a95131ef13e9f5ab830e52d988431dd7db7d084f81 shaders/mat_vec.comp
 //   48ea5ec8e04bc8c86aab2b72fde2a06899d493305910a332183635f47c521ac5 shaders/mtp_norms.comp
@@ -2504,11 +2504,13 @@ pub mod gate_up_mul {
         pub activation: u32,
         /// Constant 9, `BIASES`.
         pub biases: u32,
+        /// Constant 10, `IN_TURN`.
+        pub in_turn: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 10] {
+        pub fn values(self) -> [(u32, u32); 11] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -2520,6 +2522,7 @@ pub mod gate_up_mul {
                 (7, self.up_format),
                 (8, self.activation),
                 (9, self.biases),
+                (10, self.in_turn),
             ]
         }
     }
@@ -3336,11 +3339,13 @@ pub mod mat_mul {
         pub format_2: u32,
         /// Constant 10, `BIAS_BY_EXPERT`.
         pub bias_by_expert: u32,
+        /// Constant 11, `IN_TURN`.
+        pub in_turn: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 11] {
+        pub fn values(self) -> [(u32, u32); 12] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -3353,6 +3358,7 @@ pub mod mat_mul {
                 (8, self.format_1),
                 (9, self.format_2),
                 (10, self.bias_by_expert),
+                (11, self.in_turn),
             ]
         }
     }

@@ -184,7 +184,7 @@ pub(crate) struct Blocks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Four lanes take so many rows of each matrix, by dot products.
-    Quads { quad_rows: u32 },
+    Quads { quad_rows: u32, in_turn: bool },
     /// Matrix units.
     Units(UnitBlocks),
 }
@@ -237,7 +237,8 @@ impl Blocks {
             None => (quad_tile(target), quad_tile(target)),
         };
         let rows = workgroup / 4 * quad_rows;
-        Self { workgroup, listed, tile, rows, splits: 1, form: Form::Quads { quad_rows } }
+        let form = Form::Quads { quad_rows, in_turn: target.tuning.tile_in_turn };
+        Self { workgroup, listed, tile, rows, splits: 1, form }
     }
 
     /// With such blocks, or smaller ones where shared memory has no room for those.

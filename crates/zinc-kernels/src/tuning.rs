@@ -64,6 +64,8 @@ pub struct Tuning {
     pub tile_rows: u32,
     /// Subgroups in a workgroup of such a step's products.
     pub tile_width: u32,
+    /// Whether these take the vectors of a tile one after the other, instead of by sets of four that are computed whole.
+    pub tile_in_turn: bool,
     /// The fewest rows of a step whose products go by matrix units: a block's weights are brought for a whole tile, however many vectors it has.
     pub unit_rows: u32,
     /// [`Tuning::unit_rows`] for the products with experts, each of which has few of the step's rows.
@@ -141,6 +143,7 @@ impl Tuning {
         sparse_tile_vectors: 2,
         tile_rows: 4,
         tile_width: 4,
+        tile_in_turn: false,
         unit_rows: 16,
         expert_unit_rows: 128,
         sampling_tiled_rows: 32,
@@ -194,6 +197,7 @@ impl Tuning {
         sparse_tile_vectors: 8,
         tile_rows: 8,
         tile_width: 2,
+        tile_in_turn: true,
         unit_rows: 32,
         expert_unit_rows: 32,
         sampling_tiled_rows: 8,

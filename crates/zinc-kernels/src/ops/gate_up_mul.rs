@@ -101,7 +101,7 @@ impl GateUpMul {
                 let kernel = if emulated { &units::EMULATED } else { &units::KERNEL };
                 Dispatch::new(kernel, constants.values(), &push, groups)
             }
-            Form::Quads { quad_rows } => {
+            Form::Quads { quad_rows, in_turn } => {
                 let constants = Constants {
                     workgroup,
                     subgroup,
@@ -113,6 +113,7 @@ impl GateUpMul {
                     up_format,
                     activation,
                     biases,
+                    in_turn: u32::from(in_turn),
                 };
                 Dispatch::new(&KERNEL, constants.values(), &push, groups)
             }

@@ -107,7 +107,7 @@ impl MatMul<'_> {
                 let kernel = if emulated { &units::EMULATED } else { &units::KERNEL };
                 Dispatch::new(kernel, constants.values(), &push, groups)
             }
-            Form::Quads { quad_rows } => {
+            Form::Quads { quad_rows, in_turn } => {
                 let constants = Constants {
                     workgroup,
                     subgroup,
@@ -120,6 +120,7 @@ impl MatMul<'_> {
                     format_1,
                     format_2,
                     bias_by_expert,
+                    in_turn: u32::from(in_turn),
                 };
                 Dispatch::new(&KERNEL, constants.values(), &push, groups)
             }

@@ -143,24 +143,26 @@ fn alone(arena: &mut Arena, op: &GateUpMul, experts: Option<(&[u32], usize)>) ->
 
 #[test]
 fn every_format_has_the_bits_of_one_row() {
-    let target = many::without_units();
     let quantised: Vec<Format> = Format::ALL.into_iter().filter(|format| !format.is_float()).collect();
     for (turn, format) in quantised.iter().copied().enumerate() {
         let (columns, ()) = widths(format, &[32, 96, 256, 768], &[()])[0];
         let choice = [Choice::Random, Choice::Same, Choice::Spread][turn % 3];
-        for &gating in in_turn(&[PLAIN, CLAMPED, OTHERS[1], OTHERS[2]], turn) {
-            check(((format, format), gating), (32, columns), Some((5, 2)), (6, 8), choice, &target);
+        for target in many::tile_forms(turn / 4) {
+            for &gating in in_turn(&[PLAIN, CLAMPED, OTHERS[1], OTHERS[2]], turn) {
+                check(((format, format), gating), (32, columns), Some((5, 2)), (6, 8), choice, &target);
+            }
         }
     }
 }
 
 #[test]
 fn two_formats_dense_and_with_experts() {
-    let target = many::without_units();
     for formats in [(Format::Q4K, Format::Q6K), (Format::Q8_0, Format::Q5K), (Format::Q5_1, Format::Q4K)] {
         for experts in [None, Some((6, 3))] {
-            for gating in [PLAIN, CLAMPED] {
-                check((formats, gating), (48, 256), experts, (5, 8), Choice::Random, &target);
+            for (turn, gating) in [PLAIN, CLAMPED].into_iter().enumerate() {
+                for target in many::tile_forms(turn) {
+                    check((formats, gating), (48, 256), experts, (5, 8), Choice::Random, &target);
+                }
             }
         }
     }
@@ -169,8 +171,10 @@ fn two_formats_dense_and_with_experts() {
 #[test]
 fn tiles_of_every_form() {
     let target = many::without_units();
-    for (tile_vectors, tile_rows, tile_width) in [(1, 1, 1), (2, 2, 2), (4, 1, 4), (8, 2, 4), (16, 2, 8)] {
-        let tuning = Tuning { tile_vectors, tile_rows, tile_width, ..target.tuning };
+    let by_sets = [(1, 1, 1, false), (2, 2, 2, false), (4, 1, 4, false), (8, 2, 4, false), (16, 2, 8, false)];
+    let one_by_one = [(1, 1, 1, true), (4, 4, 2, true), (8, 16, 1, true), (16, 8, 8, true)];
+    for (tile_vectors, tile_rows, tile_width, tile_in_turn) in by_sets.into_iter().chain(one_by_one) {
+        let tuning = Tuning { tile_vectors, tile_rows, tile_width, tile_in_turn, ..target.tuning };
         let target = Target { tuning, ..target };
         for rows in [1, 4, 9, 17] {
             for (experts, height) in [(None, 52), (Some((6, 3)), 16)] {

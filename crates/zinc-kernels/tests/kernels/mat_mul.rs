@@ -35,9 +35,10 @@ impl Then {
     }
 }
 
-fn tuned(tile_vectors: u32, tile_rows: u32, tile_width: u32) -> Target {
+/// The device without matrix units, with tiles of these numbers of vectors, rows and subgroups, in one of both forms.
+fn tuned((tile_vectors, tile_rows, tile_width, tile_in_turn): (u32, u32, u32, bool)) -> Target {
     let target = many::without_units();
-    Target { tuning: Tuning { tile_vectors, tile_rows, tile_width, ..target.tuning }, ..target }
+    Target { tuning: Tuning { tile_vectors, tile_rows, tile_width, tile_in_turn, ..target.tuning }, ..target }
 }
 
 /// Matrices of a dense layer, in a step that has room for `room` rows and lists `rows`. Returns how many workgroups share the groups of a block.
@@ -134,17 +135,18 @@ fn check_experts(
 
 #[test]
 fn every_format_has_the_bits_of_the_reference() {
-    let target = many::without_units();
     for (turn, format) in Format::ALL.into_iter().filter(|format| !format.is_float()).enumerate() {
         let cases = widths(format, &[32, 96, 256, 288, 768], &[false, true]);
         for (case, (columns, experts)) in cases.into_iter().enumerate() {
-            if experts {
-                let choice = [Choice::Random, Choice::Same, Choice::Spread][(turn + case / 2) % 3];
-                for &then in in_turn(&[Then::Store, Then::AddBias], turn / 3 + case / 2) {
-                    check_experts((format, then), (21, columns), (5, 2), (9, 16), choice, &target);
+            for target in many::tile_forms(turn / 3 + case) {
+                if experts {
+                    let choice = [Choice::Random, Choice::Same, Choice::Spread][(turn + case / 2) % 3];
+                    for &then in in_turn(&[Then::Store, Then::AddBias], turn / 3 + case / 2) {
+                        check_experts((format, then), (21, columns), (5, 2), (9, 16), choice, &target);
+                    }
+                } else {
+                    check(&[(format, 37)], columns, (11, 16), Then::Store, &target);
                 }
-            } else {
-                check(&[(format, 37)], columns, (11, 16), Then::Store, &target);
             }
         }
     }
@@ -152,18 +154,21 @@ fn every_format_has_the_bits_of_the_reference() {
 
 #[test]
 fn up_to_three_matrices_of_any_formats() {
-    let target = many::without_units();
     for then in [Then::Store, Then::AddBias, Then::Accumulate, Then::AccumulateWithBias] {
-        check(&[(Format::Q4K, 80), (Format::Q4K, 20), (Format::Q6K, 20)], 512, (6, 8), then, &target);
-        check(&[(Format::Q8_0, 3), (Format::Q5K, 130)], 256, (6, 8), then, &target);
+        for target in many::tile_forms(usize::from(then.accumulates())) {
+            check(&[(Format::Q4K, 80), (Format::Q4K, 20), (Format::Q6K, 20)], 512, (6, 8), then, &target);
+            check(&[(Format::Q8_0, 3), (Format::Q5K, 130)], 256, (6, 8), then, &target);
+        }
     }
 }
 
 /// Every number of rows around that of a tile, in every form of a tile.
 #[test]
 fn tiles_of_every_form() {
-    for (tile_vectors, tile_rows, tile_width) in [(1, 1, 1), (2, 2, 2), (4, 1, 4), (8, 2, 4), (16, 4, 8)] {
-        let target = tuned(tile_vectors, tile_rows, tile_width);
+    let by_sets = [(1, 1, 1, false), (2, 2, 2, false), (4, 1, 4, false), (8, 2, 4, false), (16, 4, 8, false)];
+    let one_by_one = [(1, 1, 1, true), (4, 2, 2, true), (8, 8, 1, true), (16, 4, 8, true)];
+    for tile in by_sets.into_iter().chain(one_by_one) {
+        let target = tuned(tile);
         for rows in [1, 3, 4, 5, 8, 15, 17, 32] {
             check(&[(Format::Q4K, 50)], 256, (rows, 32), Then::Store, &target);
             check_experts((Format::Q6K, Then::AddBias), (18, 256), (6, 3), (rows, 32), Choice::Random, &target);
@@ -298,7 +303,7 @@ fn a_last_group_of_64() {
 /// A step that lists more rows than it has room for takes the first of them, though a tile has room for more.
 #[test]
 fn rows_beyond_the_room_are_left_out() {
-    for target in [tuned(16, 2, 2), many::with_units()] {
+    for target in [tuned((16, 2, 2, false)), tuned((16, 4, 2, true)), many::with_units()] {
         let mut arena = Arena::new();
         let mut random = Random::new("beyond");
         let x = Vectors::new(&mut random, &mut arena, (9, 1), 256, 1.0);

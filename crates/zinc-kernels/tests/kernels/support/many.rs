@@ -8,7 +8,7 @@ use zinc_kernels::{Dispatch, Format, Groups, HalfUnits, Target, Tuning, UnitBloc
 
 use super::Gpu;
 use super::arena::{Arena, Array, GAP};
-use super::data::{Random, Scales, device_rows, live, weights};
+use super::data::{Random, Scales, device_rows, in_turn, live, weights};
 
 /// The device with matrix units, or with what stands in for them.
 pub(crate) fn with_units() -> Target {
@@ -81,6 +81,14 @@ pub(crate) fn is_emulated(target: &Target) -> bool {
 /// The device without its matrix units.
 pub(crate) fn without_units() -> Target {
     Target { units: None, half_units: None, ..Gpu::get().target() }
+}
+
+/// The device without its matrix units, with each form of tiles in the whole matrix of tests, else with the one whose turn it is.
+pub(crate) fn tile_forms(turn: usize) -> impl Iterator<Item = Target> {
+    let target = without_units();
+    in_turn(&[true, false], turn)
+        .iter()
+        .map(move |&tile_in_turn| Target { tuning: Tuning { tile_in_turn, ..target.tuning }, ..target })
 }
 
 /// A step that lists so many rows.
