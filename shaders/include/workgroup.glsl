@@ -5,9 +5,9 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#include "include/subgroup.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint SUBGROUP = 32;
 
 // Workgroups are numbered through x and y: a grid above the device's limit in x wraps into y.
 uint flat_workgroup() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
