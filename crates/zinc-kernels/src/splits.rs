@@ -24,9 +24,9 @@ pub struct GroupValues {
 }
 
 impl Blocks {
-    /// These blocks with so many workgroups for each as bring a launch without experts to [`Tuning::split_workgroups`], where matrix units multiply and
-    /// the launch is for no more than [`Tuning::split_rows`] rows: a power of two, and at most one for each group of the columns. `heights` are those of
-    /// the launch's matrices. Without `memory`, or with too little of it, there is one workgroup for each block.
+    /// These blocks with so many workgroups for each as bring a launch without experts to [`Tuning::split_workgroups`], where it would have fewer than
+    /// [`Tuning::few_workgroups`], matrix units multiply, and it is for no more than [`Tuning::split_rows`] rows: a power of two, and at most one for each
+    /// group of the columns. `heights` are those of the launch's matrices. Without `memory`, or with too little of it, there is one workgroup for each block.
     pub(crate) fn with_splits(
         self,
         target: &Target,
@@ -35,14 +35,14 @@ impl Blocks {
         memory: Option<GroupValues>,
     ) -> Self {
         let (Form::Units(of), Some(memory)) = (self.form, memory) else { return self };
-        let Tuning { split_workgroups, split_rows, .. } = target.tuning;
+        let Tuning { few_workgroups, split_workgroups, split_rows, .. } = target.tuning;
         let blocks: u32 = heights.iter().map(|height| height.div_ceil(self.rows)).sum();
         let tiles = shape.rows().div_ceil(self.tile);
         let (workgroups, groups) = (u64::from(blocks) * u64::from(tiles), columns.div_ceil(GROUP));
         let value_bytes = workgroups * u64::from(groups) * u64::from(of.rows() * self.tile) * 4;
         let has_room =
             workgroups <= u64::from(COUNTERS) && u64::from(GROUP_COUNTERS_BYTES) + value_bytes <= memory.bytes;
-        if shape.rows() > split_rows || !has_room {
+        if shape.rows() > split_rows || workgroups >= u64::from(few_workgroups) || !has_room {
             return self;
         }
         let mut splits = 1;
@@ -76,7 +76,7 @@ mod tests {
         // 32 blocks of 64 rows and 16 vectors, and 64 blocks of 32 rows and 32 vectors for each tile: up to 16 workgroups for as many groups.
         assert_eq!(splits((2_048, 4_096), 16, Some(MEMORY)), (16, [512, 1]));
         assert_eq!(splits((2_048, 4_096), 32, Some(MEMORY)), (8, [512, 1]));
-        assert_eq!(splits((2_048, 4_096), 64, Some(MEMORY)), (4, [256, 2]));
+        assert_eq!(splits((512, 4_096), 64, Some(MEMORY)), (16, [256, 2]));
         // No more than there are groups.
         assert_eq!(splits((2_048, 768), 32, Some(MEMORY)), (2, [128, 1]));
         assert_eq!(splits((2_048, 256), 32, Some(MEMORY)), (1, [64, 1]));
@@ -94,6 +94,8 @@ mod tests {
     fn other_launches_have_a_workgroup_for_each_block() {
         let of_each = |shape, rows, memory| splits(shape, rows, memory).0;
         assert_eq!(of_each((151_936, 2_048), 64, Some(MEMORY)), 1, "many blocks");
+        assert_eq!(of_each((5_120, 2_048), 32, Some(MEMORY)), 1, "160 blocks");
+        assert_eq!(of_each((2_048, 4_096), 64, Some(MEMORY)), 1, "64 blocks and two tiles");
         assert_eq!(of_each((2_048, 4_096), 128, Some(MEMORY)), 1, "many rows");
         assert_eq!(of_each((2_048, 4_096), 8, Some(MEMORY)), 1, "dot products");
         assert_eq!(of_each((2_048, 4_096), 32, None), 1, "no memory");

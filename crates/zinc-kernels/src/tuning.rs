@@ -82,7 +82,9 @@ pub struct Tuning {
     pub few_vectors_block: UnitBlock,
     /// Without experts a smaller block is taken where a larger one would give no more workgroups than this.
     pub unit_workgroups: u32,
-    /// Without experts several workgroups share the groups of each block where there would be fewer workgroups than this: as many as are needed.
+    /// Without experts several workgroups share the groups of each block where there would be fewer workgroups than this.
+    pub few_workgroups: u32,
+    /// As many of them as bring the launch to this number of workgroups.
     pub split_workgroups: u32,
     /// The most rows of a step in which workgroups do so: what they leave in memory grows with the rows.
     pub split_rows: u32,
@@ -156,6 +158,7 @@ impl Tuning {
         ],
         few_vectors_block: UnitBlock { vectors: 16, width: 4, row_subgroups: 4, row_fragments: 1 },
         unit_workgroups: 64,
+        few_workgroups: 128,
         split_workgroups: 384,
         split_rows: 64,
         unit_stage_runs: 8,
@@ -206,6 +209,7 @@ impl Tuning {
         unit_blocks: [UnitBlock { vectors: 32, width: 8, row_subgroups: 4, row_fragments: 1 }; 3],
         few_vectors_block: UnitBlock { vectors: 32, width: 8, row_subgroups: 4, row_fragments: 1 },
         unit_workgroups: 0,
+        few_workgroups: 0,
         split_workgroups: 1,
         split_rows: 64,
         unit_stage_runs: 8,
