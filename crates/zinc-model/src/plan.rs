@@ -13,14 +13,16 @@
 mod arrays;
 mod barriers;
 mod build;
+mod cache;
 mod cost;
 mod label;
 mod mtp;
 mod ranges;
 mod sampling;
 
-pub use arrays::{ALIGNMENT, Array, ArrayClass, CacheOptions, MANY_ROWS, RowCounts, Sizes};
+pub use arrays::{ALIGNMENT, Array, ArrayClass, MANY_ROWS, RowCounts, Sizes};
 pub use barriers::barriers_before;
+pub use cache::CacheOptions;
 pub use cost::Cost;
 pub use mtp::MtpDraft;
 pub use sampling::{Sampler, SamplingStage};

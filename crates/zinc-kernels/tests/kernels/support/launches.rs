@@ -451,22 +451,21 @@ fn tiled(b: &mut Builder, target: &Target, launch: impl Fn(Tiles) -> Dispatch) -
 
 /// Rounded vectors, one after the other.
 fn rounded_vectors(b: &mut Builder, count: u32) -> Rows {
-    let vectors: Vec<u8> =
-        (0..count).flat_map(|_| Q14::new(&b.random.vector(COLUMNS as usize, 1.0)).bytes(true)).collect();
+    let vector = |_| Q14::new(&b.random.vector(COLUMNS as usize, 1.0)).bytes(true);
+    let vectors: Vec<u8> = (0..count).flat_map(vector).collect();
     b.arena.input(&vectors).row()
 }
 
 fn mat_mul(b: &mut Builder, experts: bool, target: &Target) -> Dispatch {
     let (slots, matrices) = if experts { (SLOTS, EXPERTS) } else { (1, 1) };
-    let weights = b.matrix(Format::Q4K, matrices);
     let y = Rows::one(if experts { b.output(slots * ROWS) } else { b.residual(ROWS) });
-    let products = [Product { weights, bias: None, y }];
-    let (state, x, shape) = (b.state, rounded_vectors(b, slots), StepShape::ONE);
-    let op = MatMul { state, products: &products, x, accumulate: !experts, tiles: None, group_values: None, shape };
-    if !experts {
-        return op.dispatch(target);
+    let products = &[Product { weights: b.matrix(Format::Q4K, matrices), bias: None, y }];
+    let (state, x, shape, group_values) = (b.state, rounded_vectors(b, slots), StepShape::ONE, None);
+    let op = MatMul { state, products, x, accumulate: !experts, tiles: None, group_values, shape };
+    match experts {
+        true => tiled(b, target, |tiles| MatMul { tiles: Some(tiles), ..op }.dispatch(target)),
+        false => op.dispatch(target),
     }
-    tiled(b, target, |tiles| MatMul { tiles: Some(tiles), ..op }.dispatch(target))
 }
 
 fn gate_up_mul(b: &mut Builder, target: &Target) -> Dispatch {
