@@ -95,17 +95,22 @@ float with_window(float before, uint result, uint first) {
     return sum;
 }
 
-// Adds the window that begins with group `first` to the lane's results, once all lanes have put their values there.
-void add_window(inout float sums[OWN_RESULTS], uint first) {
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
-    [[unroll]] for (uint n = 0; n < OWN_RESULTS; n++) sums[n] = with_window(sums[n], min(n * SUBGROUP + gl_SubgroupInvocationID, RESULTS - 1), first);
-    // The values of the next window take the place of these, so every lane of the subgroup must have read them by now.
+// What the lanes of the subgroup have put into `values`, or read there, comes before what they do behind this.
+void await_values() {
     subgroupMemoryBarrierShared();
     subgroupBarrier();
 }
 
-// Products with activations of 14 bits, of the lane's rows with the first `count` vectors of the workgroup.
+// Adds the window that begins with group `first` to the lane's results.
+void add_window(inout float sums[OWN_RESULTS], uint first) {
+    await_values();
+    [[unroll]] for (uint n = 0; n < OWN_RESULTS; n++) sums[n] = with_window(sums[n], min(n * SUBGROUP + gl_SubgroupInvocationID, RESULTS - 1), first);
+    // The values of the next window take the place of these.
+    await_values();
+}
+
+// Products with activations of 14 bits, of the lane's rows with the first `count` vectors of the workgroup: leaves the results in `sums`, or, if a window is
+// all groups, their values in `values`.
 void rounded_products(uint format, uint64_t row[ROWS], uint64_t x, uint count, out float sums[OWN_RESULTS]) {
     for (uint step = 0; step < STEPS; step += AHEAD) {
         uint first_group = WINDOW == GROUPS ? 0 : step * ROW_LANES / 4; // of the window
@@ -144,7 +149,6 @@ void rounded_products(uint format, uint64_t row[ROWS], uint64_t x, uint count, o
         }
         if (WINDOW != GROUPS) add_window(sums, first_group);
     }
-    if (WINDOW == GROUPS) add_window(sums, 0);
 }
 
 // Rows [WORKGROUP_ROWS * turn, WORKGROUP_ROWS * (turn + 1)) of a matrix. Of the workgroup's vectors the step has `count`.
@@ -170,17 +174,19 @@ void multiply(uint format, Product product, uint turn, Operand operand, uint cou
         for (uint group = 0; group < GROUPS; group += groups_at_a_time(format)) {
             [[unroll]] for (uint r = 0; r < ROWS; r++) sum_groups(format, row[r], operand, window_place(r), group);
         }
-        add_window(sums, 0);
     }
+    if (WINDOW == GROUPS) await_values();
     [[unroll]] for (uint n = 0; n < OWN_RESULTS; n++) {
         uint index = n * SUBGROUP + gl_SubgroupInvocationID;
         uint own_row = first + index % SUBGROUP_ROWS, vector = index / SUBGROUP_ROWS;
         if (index >= RESULTS || own_row >= product.rows || (VECTORS > 1 && vector >= count)) continue;
-        precise float sum = sums[n];
+        precise float sum = WINDOW == GROUPS ? with_window(0.0, index, 0) : sums[n];
         if (product.bias != 0) sum = sum + bias[n];
         if (ACCUMULATE == 1) sum = before[n] + sum;
         store_f32(product.y + uint64_t(vector * product.y_stride), own_row * 4u, sum);
     }
+    // The values of the next turn's rows take the place of these.
+    if (WINDOW == GROUPS) await_values();
 }
 
 uint turns(uint rows) { return (rows + WORKGROUP_ROWS - 1) / WORKGROUP_ROWS; }

@@ -36,7 +36,7 @@
 //   52181f8605dd78736e3d6024d7bae638d9e6b39ff42f25d490d64f991c32486d crates/zinc-kernels/spv/mat_mul.spv
 //   40c1fefc7aee0225628909b5b48f3518cbbfeb25363bc0a296df11e8a02ea69e crates/zinc-kernels/spv/mat_mul_units.emulated.spv
 //   d67f39f7811093170a7b2f054f51431a3175dd70ae2a290eb1195f532e35a8fb crates/zinc-kernels/spv/mat_mul_units.spv
-//   2983f8bbe9a6b408feee22d35acb2a69539dfbf800fccd33291556beff866675 crates/zinc-kernels/spv/mat_vec.spv
+//   589e1ed101e5e4e367b1d04f7d5d35c77c73a1c71522736b136896b579391cb4 crates/zinc-kernels/spv/mat_vec.spv
 //   daf39b3a6b15b00b0b64a0b5c337d4a90c71d2f58a85ef5d4701f07785fd0a15 crates/zinc-kernels/spv/mtp_norms.spv
 //   25ad0a9415decb2bbb1101c561cc1e61f9ba56977d23a871982587fa82ce0f79 crates/zinc-kernels/spv/propose.spv
 //   d8f5b2b02e3d68a853ee15cc46e3f806a6314e52229f905fca916a88e01a446b crates/zinc-kernels/spv/read.spv
@@ -125,7 +125,7 @@
 //   e99bca601be6a87e5538468a43e0031cf356c136534dc1b718b000f78c21f1b0 shaders/lookup.comp
 //   0031a94254dbd3179264cc20fc9b01aac15a1487cff604b56cb6028fc7e2386c shaders/mat_mul.comp
 //   e76f5a916bd3ce2eb84d539b3f2c68c7a72d79354bf3a9cadd8fe2e39385d7de shaders/mat_mul_units.comp
-//   ff4354c2444ab3586baeb5a95131ef13e9f5ab830e52d988431dd7db7d084f81 shaders/mat_vec.comp
+//   4bd32ef5e1696dd28fcb32eecdb37027eac0613c04876594d9f81cbd108221b2 shaders/mat_vec.comp
 //   48ea5ec8e04bc8c86aab2b72fde2a06899d493305910a332183635f47c521ac5 shaders/mtp_norms.comp
 //   2244208c812146b2c3d6bb2434b48f45a38b6f7ef8903b8096aa1b345fb85a66 shaders/propose.comp
 //   09f93cf2f6c1e3f492cfa4ba61a84ae08aded152ebf8838308377786fd4a9df5 shaders/read.comp

@@ -25,7 +25,7 @@ pub struct GroupValues {
 
 impl Blocks {
     /// These blocks with so many workgroups for each as bring a launch without experts to [`Tuning::split_workgroups`], where it would have fewer than
-    /// [`Tuning::few_workgroups`], matrix units multiply, and it is for no more than [`Tuning::split_rows`] rows: a power of two, and at most one for each
+    /// [`Tuning::few_workgroups`] and [`Tuning::few_workgroups_a_group`], matrix units multiply, and it is for no more than [`Tuning::split_rows`] rows: a power of two, and at most one for each
     /// group of the columns. `heights` are those of the launch's matrices. Without `memory`, or with too little of it, there is one workgroup for each block.
     pub(crate) fn with_splits(
         self,
@@ -35,14 +35,15 @@ impl Blocks {
         memory: Option<GroupValues>,
     ) -> Self {
         let (Form::Units(of), Some(memory)) = (self.form, memory) else { return self };
-        let Tuning { few_workgroups, split_workgroups, split_rows, .. } = target.tuning;
+        let Tuning { few_workgroups, few_workgroups_a_group, split_workgroups, split_rows, .. } = target.tuning;
         let blocks: u32 = heights.iter().map(|height| height.div_ceil(self.rows)).sum();
         let tiles = shape.rows().div_ceil(self.tile);
         let (workgroups, groups) = (u64::from(blocks) * u64::from(tiles), columns.div_ceil(GROUP));
         let value_bytes = workgroups * u64::from(groups) * u64::from(of.rows() * self.tile) * 4;
         let has_room =
             workgroups <= u64::from(COUNTERS) && u64::from(GROUP_COUNTERS_BYTES) + value_bytes <= memory.bytes;
-        if shape.rows() > split_rows || workgroups >= u64::from(few_workgroups) || !has_room {
+        let few = u64::from(few_workgroups).min(u64::from(few_workgroups_a_group) * u64::from(groups));
+        if shape.rows() > split_rows || workgroups >= few || !has_room {
             return self;
         }
         let mut splits = 1;
@@ -77,9 +78,10 @@ mod tests {
         assert_eq!(splits((2_048, 4_096), 16, Some(MEMORY)), (16, [512, 1]));
         assert_eq!(splits((2_048, 4_096), 32, Some(MEMORY)), (8, [512, 1]));
         assert_eq!(splits((512, 4_096), 64, Some(MEMORY)), (16, [256, 2]));
+        assert_eq!(splits((5_120, 17_408), 16, Some(MEMORY)), (8, [640, 1]));
         // No more than there are groups.
-        assert_eq!(splits((2_048, 768), 32, Some(MEMORY)), (2, [128, 1]));
-        assert_eq!(splits((2_048, 256), 32, Some(MEMORY)), (1, [64, 1]));
+        assert_eq!(splits((512, 768), 32, Some(MEMORY)), (2, [32, 1]));
+        assert_eq!(splits((512, 256), 32, Some(MEMORY)), (1, [16, 1]));
     }
 
     #[test]
@@ -94,7 +96,7 @@ mod tests {
     fn other_launches_have_a_workgroup_for_each_block() {
         let of_each = |shape, rows, memory| splits(shape, rows, memory).0;
         assert_eq!(of_each((151_936, 2_048), 64, Some(MEMORY)), 1, "many blocks");
-        assert_eq!(of_each((5_120, 2_048), 32, Some(MEMORY)), 1, "160 blocks");
+        assert_eq!(of_each((5_120, 2_048), 32, Some(MEMORY)), 1, "80 blocks of 8 groups");
         assert_eq!(of_each((2_048, 4_096), 64, Some(MEMORY)), 1, "64 blocks and two tiles");
         assert_eq!(of_each((2_048, 4_096), 128, Some(MEMORY)), 1, "many rows");
         assert_eq!(of_each((2_048, 4_096), 8, Some(MEMORY)), 1, "dot products");

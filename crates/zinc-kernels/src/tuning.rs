@@ -84,6 +84,8 @@ pub struct Tuning {
     pub unit_workgroups: u32,
     /// Without experts several workgroups share the groups of each block where there would be fewer workgroups than this.
     pub few_workgroups: u32,
+    /// And where there would be fewer than so many for each group of the columns: of short rows there is little to share out.
+    pub few_workgroups_a_group: u32,
     /// As many of them as bring the launch to this number of workgroups.
     pub split_workgroups: u32,
     /// The most rows of a step in which workgroups do so: what they leave in memory grows with the rows.
@@ -159,6 +161,7 @@ impl Tuning {
         few_vectors_block: UnitBlock { vectors: 16, width: 4, row_subgroups: 4, row_fragments: 1 },
         unit_workgroups: 64,
         few_workgroups: 128,
+        few_workgroups_a_group: 8,
         split_workgroups: 384,
         split_rows: 64,
         unit_stage_runs: 8,
@@ -210,6 +213,7 @@ impl Tuning {
         few_vectors_block: UnitBlock { vectors: 32, width: 8, row_subgroups: 4, row_fragments: 1 },
         unit_workgroups: 0,
         few_workgroups: 0,
+        few_workgroups_a_group: 8,
         split_workgroups: 1,
         split_rows: 64,
         unit_stage_runs: 8,

@@ -281,7 +281,7 @@ mod tests {
         let sizes = |rows| Sizes { config: &config, cache: cache(rows) };
         // A layer has 2 KiB of keys and values at each position.
         assert_eq!((sizes(0).kv_bytes(), sizes(0).window_bytes()), (6 << 30, 0));
-        for (rows, ring_positions) in [(1, 192), (2, 192), (65, 256), (66, 320), (512, 704), (2_048, 2_240)] {
+        for (rows, ring_positions) in [(1, 192), (2, 192), (66, 256), (67, 320), (512, 704), (2_048, 2_240)] {
             assert_eq!(sizes(rows).kv_bytes(), (3 << 30) + 12 * ring_positions * 2_048, "{rows} rows");
         }
         assert_eq!(sizes(512).position_bytes(), 12 * 2_048);

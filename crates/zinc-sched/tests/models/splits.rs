@@ -104,7 +104,8 @@ fn logits_have_the_bits_of_workgroups_for_each_block() {
     let logits = |split_workgroups: u32| {
         let target = gpu.pipelines.target();
         let units = Some(target.units.unwrap_or(Units { depth: 32, emulated: true }));
-        let tuning = Tuning { few_workgroups: u32::MAX, split_workgroups, ..target.tuning };
+        let tuning =
+            Tuning { few_workgroups: u32::MAX, few_workgroups_a_group: u32::MAX, split_workgroups, ..target.tuning };
         let pipelines = Pipelines::new(gpu.pipelines.device().clone());
         let pipelines = Arc::new(pipelines.with_target(Target { units, tuning, ..target }));
         let options = LoadOptions::new(cache).with_counts(RowCounts::new(32, 1));

@@ -33,7 +33,15 @@ const SPLIT_BLOCK: [usize; 2] = [64, 32];
 /// The device with matrix units, or with what stands in for them, where workgroups share the groups of a block until a launch has so many of them.
 pub(crate) fn splitting(split_workgroups: u32) -> Target {
     let target = blocks_of([32, 8, 4, 1, 8]);
-    Target { tuning: Tuning { few_workgroups: u32::MAX, split_workgroups, ..target.tuning }, ..target }
+    Target {
+        tuning: Tuning {
+            few_workgroups: u32::MAX,
+            few_workgroups_a_group: u32::MAX,
+            split_workgroups,
+            ..target.tuning
+        },
+        ..target
+    }
 }
 
 /// Memory for the values of groups, as much as a launch of [`splitting`] has use for.
