@@ -447,6 +447,7 @@ impl Sizes<'_> {
     ///
     /// # Panics
     /// If the layer has no attention.
+    #[cfg(feature = "vk")]
     pub(crate) fn ring_pages(&self, layer: u32) -> u32 {
         self.cache.ring_pages(self.config.attention_of_op(layer).window)
     }
