@@ -19,7 +19,9 @@ layout(constant_id = 6) const uint GATE_FORMAT = 0;
 layout(constant_id = 7) const uint UP_FORMAT = 0;
 layout(constant_id = 8) const uint ACTIVATION = 0;
 layout(constant_id = 9) const uint BIASES = 0;    // 1: they are added to the products
-layout(constant_id = 10) const uint IN_TURN = 0;  // 1: one vector of a tile after the other
+#ifndef IN_TURN
+#define IN_TURN 0 // 1: one vector of a tile after the other
+#endif
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
 #define VECTORS 1

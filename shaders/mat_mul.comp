@@ -21,8 +21,10 @@ layout(constant_id = 7) const uint FORMAT_0 = 0;
 layout(constant_id = 8) const uint FORMAT_1 = 255;
 layout(constant_id = 9) const uint FORMAT_2 = 255;
 layout(constant_id = 10) const uint BIAS_BY_EXPERT = 0; // 1: the bias is [experts, rows]
-layout(constant_id = 11) const uint IN_TURN = 0;   // 1: one vector of a tile after the other
 const uint SPLITS = 1; // a workgroup takes whole rows
+#ifndef IN_TURN
+#define IN_TURN 0 // 1: one vector of a tile after the other
+#endif
 #define ACT ACT_Q14
 #define SOURCE ROUNDED
 #define VECTORS 1

@@ -12,8 +12,9 @@
 // skip nothing but the rounds of loops, since they compute both sides of a branch with lanes masked off, and they load the words of a vector lane by lane:
 // the quads of a subgroup share these loads.
 //
-// Whoever includes this has the specialisation constants IN_TURN, TILE, QUAD_ROWS and COLUMNS, and defines MATRICES: 2 if a lane multiplies each vector
-// with a row of a second matrix, too, otherwise 1; and `store_results`, which is declared below.
+// Whoever includes this has the specialisation constants TILE, QUAD_ROWS and COLUMNS, and defines IN_TURN; MATRICES: 2 if a lane multiplies each vector
+// with a row of a second matrix, too, otherwise 1; and `store_results`, which is declared below. IN_TURN is no specialisation constant, so that a module
+// has one form: a driver reads the whole module for each pipeline.
 
 const uint SET = TILE < 4 ? TILE : 4; // vectors
 const uint SETS = TILE / SET;

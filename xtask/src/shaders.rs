@@ -1,8 +1,8 @@
 //! `cargo xtask shaders` compiles GLSL to the committed SPIR-V and generates the Rust that describes its interfaces.
 //!
 //! The GLSL under `shaders/` is the only source of a kernel's interface. Each kernel is compiled twice. The SPIR-V that is compiled
-//! without optimisation still carries names, so the interface is read from it; the optimised one is committed. Shaders for matrix units
-//! are compiled once more, without them. `--check` needs no
+//! without optimisation still carries names, so the interface is read from it; the optimised one is committed. Shaders that have a second
+//! form are compiled once more for it. `--check` needs no
 //! compiler: it compares the files' hashes with those that the generated file records.
 
 use std::collections::BTreeMap;
@@ -108,9 +108,9 @@ fn generate(root: &Path) -> Result<()> {
         let unoptimised = compile(root, &stem, &source, form, Optimise::No)?;
         let interface = reflect(&unoptimised).map_err(|e| format!("{stem}: {e}"))?;
         write_words(&spirv_dir.join(format!("{stem}.spv")), &compile(root, &stem, &source, form, Optimise::Yes)?)?;
-        if form == Form::Units {
-            let words = compile(root, &stem, &source, Form::Plain, Optimise::Yes)?;
-            write_words(&spirv_dir.join(format!("{stem}.emulated.spv")), &words)?;
+        if let Some(Second { form, suffix, .. }) = Second::of(&stem, &source) {
+            let words = compile(root, &stem, &source, form, Optimise::Yes)?;
+            write_words(&spirv_dir.join(format!("{stem}.{suffix}.spv")), &words)?;
         }
         kernels.push(Kernel { stem, source, interface });
     }
@@ -137,14 +137,16 @@ struct Kernel {
     interface: Interface,
 }
 
-/// Whether a shader is compiled for matrix units.
+/// What is defined where a shader is compiled.
 #[cfg(feature = "shaderc")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As it is.
+    /// Nothing.
     Plain,
-    /// With `MATRIX_UNITS` defined. Such a shader is compiled without it, too: dot products stand in for the units there.
+    /// `MATRIX_UNITS`.
     Units,
+    /// `IN_TURN` as 1.
+    InTurn,
 }
 
 #[cfg(feature = "shaderc")]
@@ -152,6 +154,38 @@ impl Form {
     /// Shaders for matrix units have names that end so.
     fn of(stem: &str) -> Self {
         if stem.ends_with("_units") { Self::Units } else { Self::Plain }
+    }
+
+    /// The macro that is defined, and its value.
+    fn definition(self) -> Option<(&'static str, Option<&'static str>)> {
+        match self {
+            Self::Plain => None,
+            Self::Units => Some(("MATRIX_UNITS", None)),
+            Self::InTurn => Some(("IN_TURN", Some("1"))),
+        }
+    }
+}
+
+/// The second form of a shader, of which the generated Rust has a kernel with the same interface.
+#[cfg(feature = "shaderc")]
+struct Second {
+    form: Form,
+    /// What the names of its file and of its kernel end with.
+    suffix: &'static str,
+    /// What the generated Rust says of its kernel.
+    doc: &'static str,
+}
+
+#[cfg(feature = "shaderc")]
+impl Second {
+    /// Shaders for matrix units are compiled without them, too, and those that leave `IN_TURN` to be defined are compiled with it.
+    fn of(stem: &str, source: &str) -> Option<Self> {
+        if Form::of(stem) == Form::Units {
+            let doc = "The kernel with ordinary arithmetic in place of matrix units.";
+            return Some(Self { form: Form::Plain, suffix: "emulated", doc });
+        }
+        let doc = "The kernel that takes the vectors of a tile one after the other.";
+        source.contains("#ifndef IN_TURN").then_some(Self { form: Form::InTurn, suffix: "in_turn", doc })
     }
 }
 
@@ -180,8 +214,8 @@ fn compile(root: &Path, stem: &str, source: &str, form: Form, optimise: Optimise
         Optimise::No => shaderc::OptimizationLevel::Zero,
         Optimise::Yes => shaderc::OptimizationLevel::Performance,
     });
-    if form == Form::Units {
-        options.add_macro_definition("MATRIX_UNITS", None);
+    if let Some((name, value)) = form.definition() {
+        options.add_macro_definition(name, value);
     }
     let shaders = root.join("shaders");
     options.set_include_callback(move |name, _, from, _| {
@@ -281,11 +315,12 @@ fn render_kernel(out: &mut String, kernel: &Kernel, includes: &[(String, String)
         "]\n}}\n}}\n/// The kernel.\npub static KERNEL: KernelDef = KernelDef {{ name: \"{stem}\", spirv: include_bytes!(\"../spv/{stem}.spv\"), \
          push_bytes: size_of::<Push>() as u32 }};"
     );
-    if Form::of(stem) == Form::Units {
+    if let Some(Second { suffix, doc, .. }) = Second::of(stem, &kernel.source) {
+        let (name, title) = (suffix.to_uppercase(), suffix.replace('_', " "));
         let _ = writeln!(
             out,
-            "/// The kernel with ordinary arithmetic in place of matrix units.\npub static EMULATED: KernelDef = KernelDef {{ name: \"{stem} emulated\", spirv: \
-             include_bytes!(\"../spv/{stem}.emulated.spv\"), push_bytes: size_of::<Push>() as u32 }};"
+            "/// {doc}\npub static {name}: KernelDef = KernelDef {{ name: \"{stem} {title}\", spirv: \
+             include_bytes!(\"../spv/{stem}.{suffix}.spv\"), push_bytes: size_of::<Push>() as u32 }};"
         );
     }
     out.push_str("}\n");

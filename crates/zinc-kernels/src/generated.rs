@@ -21,7 +21,8 @@
 //   753fa4764e4d3f81b9b84ac25b0d3d7484ba284563120bba5f86075953441b73 crates/zinc-kernels/spv/dry.spv
 //   5ade8fc6e5c8bfa046572a66b28a7de69b506a1068816088e5f997465ebfdf69 crates/zinc-kernels/spv/expert_down.spv
 //   67823176ce3476c26f366d2d7faed4722ea48d53bcaf529b281d3f2cdc5bce29 crates/zinc-kernels/spv/gate_up.spv
-//   90918855ea0d89e61af78f746fe593547ee583e89441bb30c32d3a2dba2f984c crates/zinc-kernels/spv/gate_up_mul.spv
+//   8ba6300555de5fcab762d57b32d814b0a0b757fce3070e8597e65bd84218a54a crates/zinc-kernels/spv/gate_up_mul.in_turn.spv
+//   4e5d1f7c7a35583d245398542c1dd7ad6e023d366eaa71bf3ae3399896741bf1 crates/zinc-kernels/spv/gate_up_mul.spv
 //   12f94bf1a781908d47d9110330f4d7d26f657889eda0f0873d4cb2852e0d676f crates/zinc-kernels/spv/gate_up_mul_units.emulated.spv
 //   178657af96c595e50cd0fb4b39060ec09b9f547d1fc1317fad7d2d2096cde705 crates/zinc-kernels/spv/gate_up_mul_units.spv
 //   03c78598e7383cde2d1f8dc6f7f2f3aa10d8302e31a1c2330a862b113f7a1644 crates/zinc-kernels/spv/gather.spv
@@ -33,7 +34,8 @@
 //   c03b96317b31a36717f45d2f700e007ea1ae22278bd8b7bf3bf7d0d37107f956 crates/zinc-kernels/spv/logprob_shares.spv
 //   d763856aba280401e5a3677798f9acdd53398c1616454992a8e18e42ddb977fc crates/zinc-kernels/spv/logprobs.spv
 //   a854b14055b2f35a3db513b50c1dd89098778450f84f52ce6ecd92a5e4e43d84 crates/zinc-kernels/spv/lookup.spv
-//   52181f8605dd78736e3d6024d7bae638d9e6b39ff42f25d490d64f991c32486d crates/zinc-kernels/spv/mat_mul.spv
+//   d1a70230d78674c1fd7a850e8256892ba07a7f8011234d51261d557d5b2a0d08 crates/zinc-kernels/spv/mat_mul.in_turn.spv
+//   0fbc0f186674e17c7e838bd2a831e25cdbc6e99b0a05aecb645315526cb51408 crates/zinc-kernels/spv/mat_mul.spv
 //   40c1fefc7aee0225628909b5b48f3518cbbfeb25363bc0a296df11e8a02ea69e crates/zinc-kernels/spv/mat_mul_units.emulated.spv
 //   d67f39f7811093170a7b2f054f51431a3175dd70ae2a290eb1195f532e35a8fb crates/zinc-kernels/spv/mat_mul_units.spv
 //   589e1ed101e5e4e367b1d04f7d5d35c77c73a1c71522736b136896b579391cb4 crates/zinc-kernels/spv/mat_vec.spv
@@ -61,7 +63,7 @@
 //   3b00c242f801e16e80ae0c1f49d67fdb9984ccd74f135152cf6d1b8e1af1c749 shaders/dry.comp
 //   18b62441d4e5bad042877fadb87aa463a5165db1a03d925657beeed2570baa51 shaders/expert_down.comp
 //   aba5fbcb7416a29b35cd3eab5e6801d41e6824400e283966cd318f33b03380ab shaders/gate_up.comp
-//   b78e28c48318b92e2545987ca8f352aa8e25f2399d65320045592716860d75ef shaders/gate_up_mul.comp
+//   40f4186fe58df122bb81edf16b7ea854cb20d7a95f28ad23c0d178a9a1f5e246 shaders/gate_up_mul.comp
 //   51b0dc7f4cad9ecefb8dc6e3e5e5eefb302953e73d7b95d7d68e0b0b17340530 shaders/gate_up_mul_units.comp
 //   e49280e928b95fdbbcbeb3a789571089d0ebb77e4efb6a85750629e26ffb3175 shaders/gather.comp
 //   944b5ae3b24efc1bae4b06d798b40f04f5ca30b451cc0dc31f3d55b7042fe472 shaders/head_gate.comp
@@ -113,7 +115,7 @@
 //   3e20b1235895c5448929e53b30755625b6429a30efc34b25e57292cb8901f2d5 shaders/include/tile_list.glsl
 //   89c40019ee3cb97df68f0a8fc3554ed7619905ac02a554d0eede1a7e55fac527 shaders/include/tile_results.glsl
 //   fb582c102ee860d2b8a320d4f756faebc819d671a44bdc7b1b0b932b3041846c shaders/include/tile_vectors.glsl
-//   db4985fad84146afe3672fd4b58635d69df619937745770d48adf8087bdde7b2 shaders/include/tiles.glsl
+//   09749344f383298a2ad00ac9f3107e4f7cb085b00a25ad08b1f7037a2139cfb7 shaders/include/tiles.glsl
 //   b4a48e96d53399d8cfff33cb2e1b3b3385c8d5dd16788d711c6692e496f42d09 shaders/include/window.glsl
 //   8a8f80f981217e4535a9057bae6a8bd96b75346dc8377f643929fceb9442b96a shaders/include/workgroup.glsl
 //   8306ecea39f2a560c8bdc9625021d64ebe169c30e32a17518572700ec5e1879d shaders/join.comp
@@ -123,7 +125,7 @@
 //   7ca9d00c78bfe0149995fb3a09022cf549c21c76d7b3dfec829831a795c17cca shaders/logprob_shares.comp
 //   8d7d26e488acee4e5aca7d726ad970e6ac06b4dca238b17742955b8d8ce4b1ac shaders/logprobs.comp
 //   e99bca601be6a87e5538468a43e0031cf356c136534dc1b718b000f78c21f1b0 shaders/lookup.comp
-//   0031a94254dbd3179264cc20fc9b01aac15a1487cff604b56cb6028fc7e2386c shaders/mat_mul.comp
+//   518d466d52fe9e080c0ed59f005997189ee44910b5a6b2d9506616b7e33ac2d4 shaders/mat_mul.comp
 //   e76f5a916bd3ce2eb84d539b3f2c68c7a72d79354bf3a9cadd8fe2e39385d7de shaders/mat_mul_units.comp
 //   4bd32ef5e1696dd28fcb32eecdb37027eac0613c04876594d9f81cbd108221b2 shaders/mat_vec.comp
 //   48ea5ec8e04bc8c86aab2b72fde2a06899d493305910a332183635f47c521ac5 shaders/mtp_norms.comp
@@ -2505,13 +2507,11 @@ pub mod gate_up_mul {
         pub activation: u32,
         /// Constant 9, `BIASES`.
         pub biases: u32,
-        /// Constant 10, `IN_TURN`.
-        pub in_turn: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 11] {
+        pub fn values(self) -> [(u32, u32); 10] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -2523,7 +2523,6 @@ pub mod gate_up_mul {
                 (7, self.up_format),
                 (8, self.activation),
                 (9, self.biases),
-                (10, self.in_turn),
             ]
         }
     }
@@ -2531,6 +2530,12 @@ pub mod gate_up_mul {
     pub static KERNEL: KernelDef = KernelDef {
         name: "gate_up_mul",
         spirv: include_bytes!("../spv/gate_up_mul.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+    /// The kernel that takes the vectors of a tile one after the other.
+    pub static IN_TURN: KernelDef = KernelDef {
+        name: "gate_up_mul in turn",
+        spirv: include_bytes!("../spv/gate_up_mul.in_turn.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
 }
@@ -3340,13 +3345,11 @@ pub mod mat_mul {
         pub format_2: u32,
         /// Constant 10, `BIAS_BY_EXPERT`.
         pub bias_by_expert: u32,
-        /// Constant 11, `IN_TURN`.
-        pub in_turn: u32,
     }
     impl Constants {
         /// Ids and values.
         #[must_use]
-        pub fn values(self) -> [(u32, u32); 12] {
+        pub fn values(self) -> [(u32, u32); 11] {
             [
                 (0, self.workgroup),
                 (1, self.subgroup),
@@ -3359,7 +3362,6 @@ pub mod mat_mul {
                 (8, self.format_1),
                 (9, self.format_2),
                 (10, self.bias_by_expert),
-                (11, self.in_turn),
             ]
         }
     }
@@ -3367,6 +3369,12 @@ pub mod mat_mul {
     pub static KERNEL: KernelDef = KernelDef {
         name: "mat_mul",
         spirv: include_bytes!("../spv/mat_mul.spv"),
+        push_bytes: size_of::<Push>() as u32,
+    };
+    /// The kernel that takes the vectors of a tile one after the other.
+    pub static IN_TURN: KernelDef = KernelDef {
+        name: "mat_mul in turn",
+        spirv: include_bytes!("../spv/mat_mul.in_turn.spv"),
         push_bytes: size_of::<Push>() as u32,
     };
 }

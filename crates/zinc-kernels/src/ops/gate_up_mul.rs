@@ -3,7 +3,7 @@
 use super::gate_up::check_pair;
 use super::{ActFormat, Activation, GateUpBiases, Matrix, Tiles};
 use crate::formats::Format;
-use crate::generated::gate_up_mul::{Constants, KERNEL, Push};
+use crate::generated::gate_up_mul::{Constants, IN_TURN, KERNEL, Push};
 use crate::generated::gate_up_mul_units as units;
 use crate::generated::grids::GATE_UP_GRID;
 use crate::splits::GroupValues;
@@ -113,9 +113,9 @@ impl GateUpMul {
                     up_format,
                     activation,
                     biases,
-                    in_turn: u32::from(in_turn),
                 };
-                Dispatch::new(&KERNEL, constants.values(), &push, groups)
+                let kernel = if in_turn { &IN_TURN } else { &KERNEL };
+                Dispatch::new(kernel, constants.values(), &push, groups)
             }
         }
     }

@@ -4,7 +4,7 @@ use super::mat_vec::ProductOperands;
 use super::{ActFormat, Product, Tiles};
 use crate::formats::Format;
 use crate::generated::grids::DOWN_GRID;
-use crate::generated::mat_mul::{Constants, KERNEL, Push};
+use crate::generated::mat_mul::{Constants, IN_TURN, KERNEL, Push};
 use crate::generated::mat_mul_units as units;
 use crate::splits::GroupValues;
 use crate::step::{Rows, StepShape};
@@ -120,9 +120,9 @@ impl MatMul<'_> {
                     format_1,
                     format_2,
                     bias_by_expert,
-                    in_turn: u32::from(in_turn),
                 };
-                Dispatch::new(&KERNEL, constants.values(), &push, groups)
+                let kernel = if in_turn { &IN_TURN } else { &KERNEL };
+                Dispatch::new(kernel, constants.values(), &push, groups)
             }
         }
     }

@@ -91,12 +91,15 @@ pub(crate) fn without_units() -> Target {
     Target { units: None, half_units: None, ..Gpu::get().target() }
 }
 
-/// The device without its matrix units, with each form of tiles in the whole matrix of tests, else with the one whose turn it is.
-pub(crate) fn tile_forms(turn: usize) -> impl Iterator<Item = Target> {
+/// The device without its matrix units, whose tiles take their vectors one after the other or by sets.
+pub(crate) fn tiles(tile_in_turn: bool) -> Target {
     let target = without_units();
-    in_turn(&[true, false], turn)
-        .iter()
-        .map(move |&tile_in_turn| Target { tuning: Tuning { tile_in_turn, ..target.tuning }, ..target })
+    Target { tuning: Tuning { tile_in_turn, ..target.tuning }, ..target }
+}
+
+/// [`tiles`] of each form in the whole matrix of tests, else of the one whose turn it is.
+pub(crate) fn tile_forms(turn: usize) -> impl Iterator<Item = Target> {
+    in_turn(&[true, false], turn).iter().copied().map(tiles)
 }
 
 /// A step that lists so many rows.

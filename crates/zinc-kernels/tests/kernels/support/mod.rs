@@ -10,6 +10,7 @@ pub(crate) mod data;
 pub(crate) mod delta;
 pub(crate) mod distribution;
 pub(crate) mod gating;
+mod launch_operands;
 pub(crate) mod launches;
 pub(crate) mod many;
 pub(crate) mod operand;
