@@ -39,7 +39,7 @@ impl Estimate {
     #[must_use]
     pub fn of_model(model: &Model, file: &FileOptions) -> Self {
         let options = LoadOptions::new(file.cache(model.config.n_ctx_train)).with_counts(RowCounts::ONE);
-        let options = if file.full_windows { options } else { options.with_rings() };
+        let options = options.with_windows(file.full_windows);
         let cache = options.cache;
         let plan = StepPlan::new(&model.weights, &PlanOptions::new(PlanKind::Decode, ActFormat::default()));
         let sizes = Sizes { config: &model.config, cache };

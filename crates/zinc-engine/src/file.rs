@@ -205,8 +205,7 @@ impl ModelFile {
 
     /// How the model is loaded onto a device for steps of so many rows, of which each lane has so many drafts at most.
     pub(crate) fn load_options(&self, counts: RowCounts, drafts: u32) -> LoadOptions {
-        let options = LoadOptions::new(self.cache.with_drafts(drafts)).with_counts(counts);
-        if self.full_windows { options } else { options.with_rings() }
+        LoadOptions::new(self.cache.with_drafts(drafts)).with_counts(counts).with_windows(self.full_windows)
     }
 
     /// The chat template of the file. A file whose template is missing or broken can still continue texts.

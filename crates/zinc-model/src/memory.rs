@@ -33,10 +33,11 @@ impl LoadOptions {
         Self { counts, ..self }
     }
 
-    /// These options with rings for layers with a window, for steps of as many rows as these options have.
+    /// These options with rings for layers with a window, for steps of as many rows as these options have; or, with `full_windows`, with all positions in these
+    /// layers.
     #[must_use]
-    pub const fn with_rings(self) -> Self {
-        Self { cache: self.cache.with_rings(self.counts.rows), ..self }
+    pub const fn with_windows(self, full_windows: bool) -> Self {
+        Self { cache: self.cache.with_rings(if full_windows { 0 } else { self.counts.rows }), ..self }
     }
 }
 

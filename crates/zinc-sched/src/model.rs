@@ -190,7 +190,7 @@ impl CheckpointLimits {
     pub const WINDOW_SPACING: u32 = 256;
 }
 
-/// What came of asking a model to keep a recurrent state ([`StepModel::keep`]). `E` is the model's error.
+/// What came of asking a model to keep the state of a sequence ([`StepModel::keep`]). `E` is the model's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept<E> {
     /// A copy is queued.

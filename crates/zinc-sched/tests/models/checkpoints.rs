@@ -15,7 +15,7 @@ use zinc_sched::{
 };
 use zinc_vk::host_now_ns;
 
-use crate::crowd::{Alone, Ask, Crowd, Known, Way, bits, open};
+use crate::crowd::{Crowd, Way, answered_alone, asked_twice, bits, open};
 use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
@@ -39,8 +39,7 @@ impl Conditions {
         let cache = CacheOptions::new(self.context, CacheFormat::F16, CacheFormat::F16);
         let cache = cache.with_lanes(self.lanes).with_drafts(self.max_drafts);
         let counts = RowCounts::new(self.feed_rows, StepShape::of(self.lanes.max(1 + self.max_drafts)).rows());
-        let options = LoadOptions::new(cache).with_counts(counts);
-        let options = if self.rings { options.with_rings() } else { options };
+        let options = LoadOptions::new(cache).with_counts(counts).with_windows(!self.rings);
         Arc::new(DeviceModel::load(&gpu.pipelines, model, options, &mut |_| {}).expect("a tiny model loads"))
     }
 
@@ -160,18 +159,8 @@ fn sequences_that_gave_their_pages_back_go_on_at_checkpoints() {
         if matrix::is_full() { (&[QWEN35, QWEN35_MOE][..], 30, &ways[..]) } else { (&[QWEN35][..], 5, &ways[..2]) };
     for name in names {
         let model = open(name);
-        let vocabulary = model.config.n_vocab - 1;
-        let mut alone = Alone::new(&gpu, &model, CONTEXT);
-        let request = |number: u32| {
-            let common = (0..90 + 60 * (number % 2)).map(|i| (i * i + number % 3) % vocabulary);
-            let prompt: Vec<u32> = common.chain([number, 2 * number + 1].map(|token| token % vocabulary)).collect();
-            Request::new(prompt, []).with_max_tokens(100 - number % 11).with_logprobs((number % 3 == 1).then_some(5))
-        };
-        let known: Vec<Known> = (0..count).map(|number| alone.answer(request(number))).collect();
-        drop(alone);
-        let leaves = |number: usize| if number % 5 == 2 { 1 + number % 30 } else { usize::MAX };
-        let first = (0..known.len()).map(|number| Ask { most: leaves(number), ..Ask::now(number) });
-        let asks: Vec<Ask> = first.chain((0..known.len()).rev().map(Ask::now)).collect();
+        let known = answered_alone(&gpu, &model, (CONTEXT, model.config.n_vocab - 1), count);
+        let asks = asked_twice(known.len(), 0);
         let (mut preemptions, mut restored) = (0, 0);
         for (lanes, pages, depth) in ways.iter().copied() {
             let max_gap = EngineOptions::MAX_GAP;

@@ -54,8 +54,7 @@ impl Way {
         let cache = cache.with_lanes(self.lanes).with_cache_tokens(tokens).with_drafts(self.max_drafts);
         let sampling_shape = StepShape::of(self.lanes.max(1 + self.max_drafts));
         let counts = RowCounts::new(self.feed_rows, sampling_shape.rows());
-        let options = LoadOptions::new(cache).with_counts(counts);
-        let options = if self.rings { options.with_rings() } else { options };
+        let options = LoadOptions::new(cache).with_counts(counts).with_windows(!self.rings);
         Arc::new(DeviceModel::load(&gpu.pipelines, model, options, &mut |_| {}).expect("a tiny model loads"))
     }
 
@@ -152,6 +151,31 @@ impl Ask {
     pub(crate) fn now(number: usize) -> Self {
         Self { number, most: usize::MAX, after: 0 }
     }
+}
+
+/// Requests for about 100 tokens, whose prompts of 92 or 152 tokens below `vocabulary` have beginnings in common, with what each gets alone in this context. A third of them
+/// want log-probabilities.
+pub(crate) fn answered_alone(
+    gpu: &Gpu,
+    model: &Arc<Model>,
+    (context, vocabulary): (u32, u32),
+    count: u32,
+) -> Vec<Known> {
+    let mut alone = Alone::new(gpu, model, context);
+    let request = |number: u32| {
+        let common = (0..90 + 60 * (number % 2)).map(|i| (i * i + number % 3) % vocabulary);
+        let prompt: Vec<u32> = common.chain([number, 2 * number + 1].map(|token| token % vocabulary)).collect();
+        Request::new(prompt, []).with_max_tokens(100 - number % 11).with_logprobs((number % 3 == 1).then_some(5))
+    };
+    (0..count).map(|number| alone.answer(request(number))).collect()
+}
+
+/// Asks so many requests one after the other, each `spacing` tokens behind the one before; a fifth of their readers leave early. Then asks all of them at once, from the last
+/// to the first.
+pub(crate) fn asked_twice(count: usize, spacing: usize) -> Vec<Ask> {
+    let leaves = |number: usize| if number % 5 == 2 { 1 + number % 30 } else { usize::MAX };
+    let first = (0..count).map(|number| Ask { number, most: leaves(number), after: spacing * number });
+    first.chain((0..count).rev().map(Ask::now)).collect()
 }
 
 /// The answer to an [`Ask`].

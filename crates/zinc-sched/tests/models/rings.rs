@@ -8,11 +8,11 @@ use zinc_kernels::step::PAGE_POSITIONS;
 use zinc_model::device::DeviceModel;
 use zinc_model::memory::{LoadOptions, MemoryPlan};
 use zinc_model::plan::{CacheOptions, RowCounts};
+use zinc_sched::EngineOptions;
 use zinc_sched::adapter::{Score, Sync};
-use zinc_sched::{EngineOptions, Request};
 
 use crate::cache::{Rings, poison_cache, read_cache};
-use crate::crowd::{Alone, Ask, Crowd, Known, Way, open};
+use crate::crowd::{Crowd, Way, answered_alone, asked_twice, open};
 use crate::gpt_oss::GPT_OSS;
 use crate::gpu::Gpu;
 use crate::matrix;
@@ -28,8 +28,8 @@ fn rings_change_no_bit_of_a_long_text() {
     let positions = tokens.len() as u32;
     let run = |format, act, rows: u32, rings: bool| {
         let counts = RowCounts::new(rows, rows.min(16));
-        let options = LoadOptions::new(CacheOptions::new(positions, format, format)).with_counts(counts);
-        let options = if rings { options.with_rings() } else { options };
+        let options =
+            LoadOptions::new(CacheOptions::new(positions, format, format)).with_counts(counts).with_windows(!rings);
         let loaded = DeviceModel::load(&gpu.pipelines, &model, options, &mut |_| {}).expect("a tiny model loads");
         let loaded = Arc::new(loaded);
         poison_cache(&gpu, &loaded);
@@ -69,21 +69,11 @@ fn crowds_with_rings() {
     const CONTEXT: u32 = 320;
     let gpu = Gpu::borrow();
     let model = open(GPT_OSS);
-    let vocabulary = model.config.n_vocab;
     // Lanes, pages, depth and drafts: pages for about half of what all may need, and for all.
     let ways = [(3, 8, 2, 0), (4, 10, 4, 0), (3, 15, 4, 7), (2, 10, 1, 3)];
     let (ways, count) = if matrix::is_full() { (&ways[..], 30) } else { (&ways[..1], 6) };
-    let mut alone = Alone::new(&gpu, &model, CONTEXT);
-    let request = |number: u32| {
-        let common = (0..90 + 60 * (number % 2)).map(|i| (i * i + number % 3) % vocabulary);
-        let prompt: Vec<u32> = common.chain([number, 2 * number + 1].map(|token| token % vocabulary)).collect();
-        Request::new(prompt, []).with_max_tokens(100 - number % 11).with_logprobs((number % 3 == 1).then_some(5))
-    };
-    let known: Vec<Known> = (0..count).map(|number| alone.answer(request(number))).collect();
-    drop(alone);
-    let leaves = |number: usize| if number % 5 == 2 { 1 + number % 30 } else { usize::MAX };
-    let first = (0..known.len()).map(|number| Ask { most: leaves(number), after: 60 * number, ..Ask::now(number) });
-    let asks: Vec<Ask> = first.chain((0..known.len()).rev().map(Ask::now)).collect();
+    let known = answered_alone(&gpu, &model, (CONTEXT, model.config.n_vocab), count);
+    let asks = asked_twice(known.len(), 60);
     let mut preemptions = 0;
     for (lanes, pages, depth, max_drafts) in ways.iter().copied() {
         let max_gap = EngineOptions::MAX_GAP;
@@ -107,8 +97,7 @@ fn rings_are_counted() {
     let model = open(GPT_OSS);
     let plan = |context: u32, lanes: u32, rows: u32, rings: bool| {
         let cache = CacheOptions::new(context, CacheFormat::F16, CacheFormat::F16).with_lanes(lanes);
-        let options = LoadOptions::new(cache).with_counts(RowCounts::new(rows, 1));
-        let options = if rings { options.with_rings() } else { options };
+        let options = LoadOptions::new(cache).with_counts(RowCounts::new(rows, 1)).with_windows(!rings);
         MemoryPlan::new(&model.config, &model.weights, options)
     };
     // Four layers, two of them with windows of 32 positions; a head of 64 halves of keys, and one of values, at each position.
