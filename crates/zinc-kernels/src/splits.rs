@@ -24,9 +24,10 @@ pub struct GroupValues {
 }
 
 impl Blocks {
-    /// These blocks with so many workgroups for each as bring a launch without experts to [`Tuning::split_workgroups`], where it would have fewer than
-    /// [`Tuning::few_workgroups`] and [`Tuning::few_workgroups_a_group`], matrix units multiply, and it is for no more than [`Tuning::split_rows`] rows: a power of two, and at most one for each
-    /// group of the columns. `heights` are those of the launch's matrices. Without `memory`, or with too little of it, there is one workgroup for each block.
+    /// These blocks with so many workgroups for each as bring a launch without experts to [`Tuning::split_workgroups`]: a power of two, and at most one
+    /// for each group of the columns. There is one for each block unless matrix units multiply, the launch would have fewer than
+    /// [`Tuning::few_workgroups`] and [`Tuning::few_workgroups_a_group`] allow, it is for no more than [`Tuning::split_rows`] rows, and `memory` is there
+    /// and large enough. `heights` are those of the launch's matrices.
     pub(crate) fn with_splits(
         self,
         target: &Target,

@@ -45,7 +45,7 @@ pub struct Tuning {
     pub several_rows: u32,
     /// [`Tuning::several_rows`] of matrices with more than 4,096 columns.
     pub several_long_rows: u32,
-    /// [`Tuning::product_width`] of such matrices in a step of several rows.
+    /// [`Tuning::product_width`] of matrices with more than 4,096 columns, in a step of several rows.
     pub several_long_width: u32,
     /// [`Tuning::product_subgroups`] in a step of several rows.
     pub several_subgroups: u32,
@@ -54,7 +54,7 @@ pub struct Tuning {
     /// Runs of 16 elements that a workgroup of the first half of a feed-forward layer computes in a step of eight rows or more: it ranks the
     /// experts once for all of them. In a step of two to four rows it computes half as many.
     pub several_gate_up_runs: u32,
-    /// Such runs of a dense layer, whose weights serve several rows of the step.
+    /// Runs of 16 elements that a workgroup of the first half of a dense layer computes in a step of several rows, one after the other.
     pub dense_gate_up_runs: u32,
     /// The most vectors that weights are multiplied with once they are unpacked, in a step of many rows: a power of two.
     pub tile_vectors: u32,
@@ -64,7 +64,7 @@ pub struct Tuning {
     pub tile_rows: u32,
     /// Subgroups in a workgroup of such a step's products.
     pub tile_width: u32,
-    /// Whether these take the vectors of a tile one after the other, instead of by sets of four that are computed whole.
+    /// Whether products by dot products, in a step of many rows, take the vectors of a tile one after the other, instead of by sets of four that are computed whole.
     pub tile_in_turn: bool,
     /// The fewest rows of a step whose products go by matrix units: a block's weights are brought for a whole tile, however many vectors it has.
     pub unit_rows: u32,
@@ -82,13 +82,14 @@ pub struct Tuning {
     pub few_vectors_block: UnitBlock,
     /// Without experts a smaller block is taken where a larger one would give no more workgroups than this.
     pub unit_workgroups: u32,
-    /// Without experts several workgroups share the groups of each block where there would be fewer workgroups than this.
+    /// Several workgroups share the groups of a block of matrix units only in launches that would have fewer workgroups than this. Experts' launches never do so.
     pub few_workgroups: u32,
-    /// And where there would be fewer than so many for each group of the columns: of short rows there is little to share out.
+    /// Several workgroups share the groups of a block only in launches that would have fewer workgroups than so many times the groups of a row: of short rows there is
+    /// little to share out.
     pub few_workgroups_a_group: u32,
-    /// As many of them as bring the launch to this number of workgroups.
+    /// The workgroups that a launch has at least where several share the groups of a block, if a row has groups enough for them.
     pub split_workgroups: u32,
-    /// The most rows of a step in which workgroups do so: what they leave in memory grows with the rows.
+    /// The most rows of a step in which several workgroups share the groups of a block: what they leave in memory grows with the rows.
     pub split_rows: u32,
     /// Runs of a group that such a product has in shared memory at a time: 4, 8 or 16.
     pub unit_stage_runs: u32,

@@ -4,7 +4,7 @@ use super::{ActFormat, GROUP, Input, Matrix, lane_rows};
 use crate::generated::formats::NO_FORMAT;
 use crate::generated::mat_vec::{Constants, KERNEL, MOST_KEPT_GROUPS, Push};
 use crate::step::{Rows, StepShape};
-use crate::{Dispatch, Target};
+use crate::{Dispatch, Target, Tuning};
 
 /// The most matrices of one launch.
 pub const MAX_PRODUCTS: usize = 3;
@@ -177,10 +177,7 @@ impl MatVec<'_> {
         let results = self.subgroups(target, vectors) * self.side_by_side(target) * rows_of_lane * vectors;
         let (groups, ahead) = (self.groups(), self.ahead(target, rows_of_lane));
         // The shader's `WINDOW_PLACES`.
-        let places = match vectors > 1 && self.has_long_rows() {
-            true => ahead * target.subgroup / 4 + 1,
-            false => groups,
-        };
+        let places = if self.is_windowed(vectors) { ahead * target.subgroup / 4 + 1 } else { groups };
         let staged = if self.act == ActFormat::Q14 { self.x.staged(vectors) } else { 0 };
         target.keeps(groups, staged, results * places)
     }
@@ -195,12 +192,15 @@ impl MatVec<'_> {
         self.groups() > MOST_KEPT_GROUPS
     }
 
+    /// Whether a workgroup of so many vectors keeps the values of one round's groups at a time.
+    fn is_windowed(&self, vectors: u32) -> bool {
+        vectors > 1 && self.has_long_rows()
+    }
+
     /// Subgroups of a workgroup of so many vectors.
     fn subgroups(&self, target: &Target, vectors: u32) -> u32 {
-        target.subgroups_of(match vectors > 1 && self.has_long_rows() {
-            true => target.tuning.several_long_width,
-            false => target.tuning.product_width,
-        })
+        let Tuning { several_long_width, product_width, .. } = target.tuning;
+        target.subgroups_of(if self.is_windowed(vectors) { several_long_width } else { product_width })
     }
 
     /// Quarters of each row that a lane loads before it uses the first.

@@ -49,7 +49,7 @@ impl Round {
         let norm = self.x.norm();
         let groups = self.columns.div_ceil(GROUP);
         let width = match self.x {
-            // Every workgroup sums the squares of the whole vector, so that there had better be one.
+            // Every workgroup sums the squares of the whole vector, so that the fewer there are the better.
             Input::Normalised(..) => groups.next_power_of_two().clamp(SUBGROUPS, MOST_SUBGROUPS),
             _ => SUBGROUPS,
         };
